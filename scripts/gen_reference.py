@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 import python_reference
+import rest_reference
 from skitter import settings
 from skitter.model import consistency
 from skitter.observe import events
@@ -22,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "reference" / "settings.md"
 EVENTS_PAGE = ROOT / "docs" / "reference" / "events.md"
 FOREIGN_PAGE = ROOT / "docs" / "reference" / "foreign-settings.md"
+REST_PAGE = ROOT / "docs" / "reference" / "rest.md"
 FINDINGS_PAGE = ROOT / "docs" / "reference" / "findings.md"
 
 HEAD = """\
@@ -263,6 +265,7 @@ def main(arguments: list[str]) -> int:
         EVENTS_PAGE: events_page(),
         FINDINGS_PAGE: findings_page(),
         FOREIGN_PAGE: foreign_page(),
+        REST_PAGE: rest_reference.page(),
         python_reference.PAGE: python_reference.page(),
     }
     if arguments == ["--check"]:

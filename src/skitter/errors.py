@@ -11,7 +11,8 @@ SkitterError                 what happened; ``hint`` says what to do
  │    │    ├── FormatError   the store was written by another program or another version
  │    │    │    └── DamageError   a stored value cannot be read; the message names its job and its place
  │    │    │         └── ContradictionError   a rule failed on what is stored, and no value is known to be at fault
- │    │    └── VanishedError the store, or the job in it, was deleted or replaced while it was in use
+ │    │    ├── VanishedError the store, or the job in it, was deleted or replaced while it was in use
+ │    │    └── AuditError    the audit trail cannot be written or read; what was to be recorded was not made
  │    ├── ClusterError       a coordinator (``skitter.cluster``) cannot be used
  │    │    ├── ClusterAwayError      its server is away for now: whether the call has happened is not known
  │    │    │    └── SessionExpiredError   the server has taken this process for gone: what it held is another's
@@ -102,6 +103,10 @@ class ContradictionError(DamageError):
 
 
 class VanishedError(FrontierError):
+    pass
+
+
+class AuditError(FrontierError):
     pass
 
 

@@ -41,6 +41,7 @@ TABLE = {
         *("GET /schedules", "GET /schedules/{name}", "GET /schedules/{name}/history"),
     ],
     "operator": [
+        "GET /audit",
         "POST /jobs",
         *(
             f"POST /jobs/{{job}}/{part}"
@@ -50,7 +51,7 @@ TABLE = {
         *(f"POST /schedules/{{name}}/{part}" for part in ("pause", "resume", "run")),
         "DELETE /schedules/{name}",
     ],
-    "admin": ["DELETE /jobs/{job}"],
+    "admin": ["DELETE /jobs/{job}", "GET /audit/verify"],
 }
 """Every route, by the least role that may use it."""
 
@@ -189,6 +190,7 @@ def test_users_log_in_stay_and_log_out(guarded: Master, skitter: Any, tmp_path: 
     assert browser.get("/jobs/news")["dead"] == FAILURES
     assert browser.post("/jobs/news/pause")["state"] == "paused"
     assert browser.ask("DELETE", "/jobs/news").status == 403, "an operator drops nothing"
+    assert [(row["actor"], row["action"]) for row in browser.get("/audit")["rows"]] == [("user:anna", "pause")]
     # A cookie that was changed anywhere is none.
     name, _, value = browser.cookie.partition("=")
     for place in (0, len(value) // 2, len(value) - 2):
@@ -390,6 +392,7 @@ def test_a_job_is_submitted_steered_and_dropped(serve: Callable[..., Master], sk
     assert (changed.status, changed.json["settings"]) == (200, {"delay_seconds": 2.5})
     rows = {each["name"]: each for each in browser.get("/jobs/j/settings")["rows"]}
     assert (rows["delay_seconds"]["layer"], rows["delay_seconds"]["before"]) == ("changed", 0.0)
+    assert {name for name, each in rows.items() if each["layer"] != "default"} == {"delay_seconds"}
     assert skitter.json("status", *place)["changed_settings"]["delay_seconds"]["value"] == 2.5
     for wrong in ({"delay_seconds": -1}, {"user_agent": "x"}, {"nothing": 1}, {}):
         assert browser.ask("PATCH", "/jobs/j/settings", {"settings": wrong}).status == 400, wrong
@@ -404,6 +407,13 @@ def test_a_job_is_submitted_steered_and_dropped(serve: Callable[..., Master], sk
     assert {each["name"]: each for each in browser.get("/jobs/j/settings")["rows"]}["delay_seconds"]["value"] == 0.0
     assert browser.ask("POST", "/jobs/j/proxies/nothing/ban").status == 404
     assert browser.ask("DELETE", "/jobs/j").json == {"job": "j", "dropped": True}
+    trail = browser.get("/audit", job="j", limit=200)["rows"]
+    actions = ["begin", "add", "pause", "set", "resume", "stop", "begin", "drop"]
+    assert [row["action"] for row in trail if row["outcome"] == "done"][::-1] == actions
+    assert {row["actor"] for row in trail} == {"anybody"}
+    first = browser.get("/audit", job="j", limit=3)
+    assert browser.get("/audit", job="j", limit=3, after=first["next"])["rows"] == trail[3:6]
+    assert browser.get("/audit/verify")["ok"] is True
     assert browser.ask("GET", "/jobs/j").status == 404
     assert browser.ask("DELETE", "/jobs/j").status == 404
 

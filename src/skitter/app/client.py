@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, I
 from pathlib import Path
 from typing import Any, Self
 
+from skitter.app.audit import local_actor
 from skitter.app.config import crawl_config
 from skitter.app.crawl_source import CrawlSource, seed_url, source_of_spider
 from skitter.app.frontiers import is_missing_file, is_shared, open_frontier
@@ -19,7 +20,8 @@ from skitter.cluster.process_identity import worker_id
 from skitter.delivery.stream_runner import CLIENT
 from skitter.errors import JobError, SinkError, UsageError
 from skitter.extract.items import decode_item
-from skitter.frontier.contract import Frontier
+from skitter.frontier.contract import Frontier, acting_for
+from skitter.model.audit import Actor
 from skitter.model.item import Item, ItemKind
 from skitter.model.job import Counts, JobState, SinkProgress, State, Trace
 from skitter.model.request import Entry, Fingerprinter, Request
@@ -49,10 +51,16 @@ class AsyncClient:
     process.
     """
 
-    def __init__(self, frontier: str) -> None:
+    def __init__(self, frontier: str, *, actor: Actor | None = None) -> None:
+        """``actor``: who acts, for the audit trail.
+
+        None: this program, whose requests are a source like an intake: it is recorded when it begins or changes a job,
+        and not when it adds to one.
+        """
         if not is_shared(frontier):
             raise UsageError(f"cannot be shared with another process: {frontier}", hint='as in "sqlite:jobs.db"')
         self._url = frontier
+        self._actor = actor
         self._open: dict[str, Frontier] = {}
         self._hosts: dict[str, str] = {}
         """Of the ids that were given out last."""
@@ -97,7 +105,7 @@ class AsyncClient:
             return []
         name = await self._begun(job, spider, first, output, settings or {}, arguments or {})
         ids: list[str] = []
-        async for entries, _ in _added(self._frontier(name), itertools.chain([first], stream)):
+        async for entries, _ in _added(self._adding(name), itertools.chain([first], stream)):
             for entry in entries:
                 ids.append(_id_of(name, entry.id))
                 self._remember(ids[-1], entry.host_key)
@@ -108,11 +116,11 @@ class AsyncClient:
 
         Of a generator no more than a batch is held in memory.
         """
-        return sum([new async for _, new in _added(self._frontier(job), _requests(urls, priority, meta or {}))])
+        return sum([new async for _, new in _added(self._adding(job), _requests(urls, priority, meta or {}))])
 
     async def change_settings(self, job: str, values: Mapping[str, Any]) -> None:
         """Change settings of a job while it runs, for all its workers, as ``skitter set`` does."""
-        await self._frontier(job).change_settings(values)
+        await self._recorded(self._frontier(job)).change_settings(values)
 
     # ---- asking
 
@@ -230,7 +238,7 @@ class AsyncClient:
         except JobError:
             check_submission(config)
             targets = [sink_of(target).target for target in config.outputs]
-            await frontier.begin(config.spec, sinks=targets or [CLIENT])
+            await self._recorded(frontier).begin(config.spec, sinks=targets or [CLIENT])
         else:
             if spider is not None and found.spec.spider != config.spec.spider:
                 raise JobError(
@@ -238,6 +246,13 @@ class AsyncClient:
                     hint="leave the spider out, or give the job another name",
                 )
         return name
+
+    def _recorded(self, frontier: Frontier) -> Frontier:
+        return acting_for(frontier, self._actor or local_actor("program"))
+
+    def _adding(self, job: str) -> Frontier:
+        frontier = self._frontier(job)
+        return frontier if self._actor is None else self._recorded(frontier)
 
     def _remember(self, request_id: str, host: str) -> None:
         if len(self._hosts) >= MAX_HOSTS:

@@ -17,6 +17,7 @@ from skitter.app.frontiers import default_frontier, is_shared
 from skitter.app.intakes import IntakeConfig, intake_config
 from skitter.app.outputs import Described, collect_outputs
 from skitter.errors import UsageError
+from skitter.model.audit import Actor
 from skitter.model.job import JobSpec
 from skitter.model.job_name import check_job_name
 from skitter.observe.events import Level
@@ -44,6 +45,8 @@ class CrawlConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Events that matter less are not even told to this process."""
     print_fd: int = 2
     """File descriptor that worker processes print to; standard output is for results."""
+    actor: Actor | None = None
+    """Who begins the job, for the audit trail; None: a program of this user."""
 
 
 def crawl_config(
@@ -62,6 +65,7 @@ def crawl_config(
     run_key: str = "",
     verbosity: int = 0,
     event_level: int = Level.INFO,
+    actor: Actor | None = None,
 ) -> CrawlConfig:
     """A checked configuration. ``job``, ``frontier``: None is the default. ``outputs``: see ``collect_outputs``.
 
@@ -108,6 +112,7 @@ def crawl_config(
         fresh=fresh,
         verbosity=verbosity,
         event_level=event_level,
+        actor=actor,
     )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from skitter.app.audit import local_actor
 from skitter.app.config import CrawlConfig, check_one_process, trusting_own_code
 from skitter.app.frontiers import is_shared, open_frontier
 from skitter.app.intakes import intakes_read
@@ -29,7 +30,7 @@ from skitter.delivery.job_sinks import OnEvent, choose_sinks, finish_delivery, m
 from skitter.delivery.runner import Delivery
 from skitter.delivery.stream_runner import CLIENT, StreamRunner
 from skitter.errors import JobError, UsageError
-from skitter.frontier.contract import Frontier
+from skitter.frontier.contract import Frontier, acting_for
 from skitter.model.job import Begun, State
 from skitter.node.dead_workers import dead_worker_recovery, recover_dead_workers
 from skitter.node.node import Node
@@ -130,7 +131,7 @@ class _CrawlRun:
             try:
                 # Before the run begins: a target that cannot be written must not cost the results of the last run.
                 await delivery.take()
-                begun = await frontier.begin(self._config.spec, fresh=config.fresh, sinks=targets)
+                begun = await self._recorded(frontier).begin(self._config.spec, fresh=config.fresh, sinks=targets)
                 begun = Begun.JOINED if joins else begun
                 before = await frontier.counts()
                 self._on_event(events.JOB_BEGUN(begun=begun, run=(await frontier.state()).run))
@@ -146,7 +147,10 @@ class _CrawlRun:
                         *(frontier, self._on_report, self._on_event), stats_seconds=config.settings.run.stats_seconds
                     ) as pass_on,
                     # Before the workers: a job without seeds would be finished at once.
-                    intakes_read(frontier, config.intakes, config.settings, self._stop, self._on_event),
+                    intakes_read(
+                        *(frontier, config.intakes, config.settings, self._stop, self._on_event),
+                        operator=self._recorded(frontier),
+                    ),
                     proxies_registered(frontier, config.settings.run, self._on_event),
                 ):
                     await self._work(frontier, delivery, sinks, membership)
@@ -155,6 +159,10 @@ class _CrawlRun:
             report = await frontier.report()
             pass_on(report)
             return await summary_of(frontier, report, begun, time.monotonic() - began, before.done)
+
+    def _recorded(self, frontier: Frontier) -> Frontier:
+        """A view for what whoever runs this does; what the node does by itself is not recorded."""
+        return acting_for(frontier, self._config.actor or local_actor("program"))
 
     def _streams(self, frontier: Frontier) -> list[StreamRunner]:
         if self._buffer is None:
@@ -206,7 +214,7 @@ class _CrawlRun:
 
     async def _choose_sinks(self, frontier: Frontier) -> list[Sink]:
         return await choose_sinks(
-            frontier,
+            self._recorded(frontier),
             self._config.spec.name,
             self._config.outputs,
             fresh=self._config.fresh,

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from skitter import private_files
 from skitter.entry_points import FRONTIERS, entry_point_names, find_entry_point, load_entry_point, unusable
-from skitter.errors import FrontierError, SkitterError, UsageError
+from skitter.errors import FormatError, FrontierError, JobError, SkitterError, UsageError
 from skitter.frontier.contract import Frontier, FrontierBackend
+from skitter.model.audit import Actor
 from skitter.model.secrets import shown_address
 
 if TYPE_CHECKING:
@@ -39,9 +40,12 @@ async def list_jobs(url: str) -> list[str]:
     return await listing(url)
 
 
-async def drop_job(url: str, job: str) -> bool:
-    """Remove a job and everything of it; False: there was none."""
-    dropping = _backend_of(url).drop_job
+async def drop_job(url: str, job: str, actor: Actor | None = None) -> bool:
+    """Remove a job and everything of it; False: there was none. It is recorded as the actor's, if there is one."""
+    backend = _backend_of(url)
+    if actor is not None and backend.drop_job_as is not None:
+        return await backend.drop_job_as(url, job, actor)
+    dropping = backend.drop_job
     if dropping is None:
         raise _not_supported(url, "dropping a job", "remove it with the tools of its store")
     return await dropping(url, job)
@@ -130,7 +134,11 @@ def _backend_of_package(found: EntryPoint) -> FrontierBackend:
         return frontier
 
     return FrontierBackend(
-        open=open_checked, shared=loaded.shared, list_jobs=loaded.list_jobs, drop_job=loaded.drop_job
+        open=open_checked,
+        shared=loaded.shared,
+        list_jobs=loaded.list_jobs,
+        drop_job=loaded.drop_job,
+        drop_job_as=loaded.drop_job_as,
     )
 
 
@@ -155,11 +163,11 @@ async def _list_sqlite(url: str) -> list[str]:
     return await asyncio.to_thread(in_file, path, shared=shared)
 
 
-async def _drop_sqlite(url: str, job: str) -> bool:
+async def _drop_sqlite(url: str, job: str, actor: Actor | None = None) -> bool:
     from skitter.frontier.sqlite.jobs import drop_job as in_file
 
     path, shared = sqlite_file(url)
-    return await asyncio.to_thread(in_file, path, job, shared=shared)
+    return await asyncio.to_thread(in_file, path, job, shared=shared, actor=actor)
 
 
 def _open_redis(url: str, job: str, *, create: bool, patient: bool) -> Frontier:  # noqa: ARG001  a server is there or not
@@ -180,6 +188,35 @@ async def _drop_redis(url: str, job: str) -> bool:
     return await in_redis(url, job)
 
 
+async def _drop_redis_as(url: str, job: str, actor: Actor) -> bool:
+    from skitter.audit.entry import Draft
+    from skitter.audit.redis_trail import RedisTrail
+    from skitter.audit.trail import recorded
+    from skitter.frontier.recorded_frontier import NOT_THERE
+    from skitter.frontier.redis import drop_job as in_redis
+
+    before = await _state_of(url, job)
+    async with recorded(RedisTrail(url), Draft(actor=actor, action="drop", job=job, before=before)) as entry:
+        dropped = await in_redis(url, job)
+        if not dropped:
+            entry.outcome = NOT_THERE
+    return dropped
+
+
+async def _state_of(url: str, job: str) -> dict[str, Any]:
+    """What the entry of a drop says of the job before it."""
+    frontier = open_frontier(url, job, create=False)
+    try:
+        state = await frontier.state()
+    except FormatError:
+        return {"state": "damaged"}
+    except JobError:
+        return {}
+    finally:
+        await frontier.close()
+    return {"state": str(state.state), "run": state.run}
+
+
 def _open_http(url: str, job: str, *, create: bool, patient: bool) -> Frontier:  # noqa: ARG001  as for a Redis
     from skitter.frontier.http import http_frontier
 
@@ -192,16 +229,20 @@ async def _list_http(url: str) -> list[str]:
     return await of_master(url)
 
 
-async def _drop_http(url: str, job: str) -> bool:
+async def _drop_http(url: str, job: str, actor: Actor | None = None) -> bool:
     from skitter.frontier.http import drop_job as of_master
 
-    return await of_master(url, job)
+    return await of_master(url, job, actor)
 
 
 _MEMORY = FrontierBackend(open=_open_memory, shared=False)
-_SQLITE = FrontierBackend(open=_open_sqlite, shared=True, list_jobs=_list_sqlite, drop_job=_drop_sqlite)
-_REDIS = FrontierBackend(open=_open_redis, shared=True, list_jobs=_list_redis, drop_job=_drop_redis)
-_HTTP = FrontierBackend(open=_open_http, shared=True, list_jobs=_list_http, drop_job=_drop_http)
+_SQLITE = FrontierBackend(
+    open=_open_sqlite, shared=True, list_jobs=_list_sqlite, drop_job=_drop_sqlite, drop_job_as=_drop_sqlite
+)
+_REDIS = FrontierBackend(
+    open=_open_redis, shared=True, list_jobs=_list_redis, drop_job=_drop_redis, drop_job_as=_drop_redis_as
+)
+_HTTP = FrontierBackend(open=_open_http, shared=True, list_jobs=_list_http, drop_job=_drop_http, drop_job_as=_drop_http)
 
 
 def _not_supported(url: str, what: str, instead: str) -> UsageError:

@@ -55,13 +55,19 @@ def job_name_of_intake(text: str) -> str:
 
 @asynccontextmanager
 async def intakes_read(
-    frontier: Frontier, config: IntakeConfig, settings: Settings, stop: StopRequest, on_event: OnEvent
+    frontier: Frontier,
+    config: IntakeConfig,
+    settings: Settings,
+    stop: StopRequest,
+    on_event: OnEvent,
+    *,
+    operator: Frontier,
 ) -> AsyncIterator[list[asyncio.Task[None]]]:
     """While the body works for the job, its intakes are read, each by a task that ends when its intake is closed.
 
-    The job does not finish before they are.
+    The job does not finish before they are. ``operator``: the frontier for what whoever runs this asks for.
     """
-    await _look_for_unread(frontier, config, on_event)
+    await _look_for_unread(operator, config, on_event)
     readers = [
         IntakeReader(
             frontier,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from skitter.app.audit import recorded
 from skitter.app.crawl_node import opened
 from skitter.delivery.drain import drain
 from skitter.delivery.export import export, file_items, outbox_items
 from skitter.delivery.item_preview import ItemPreview
 from skitter.delivery.item_preview import preview_job as preview
 from skitter.delivery.job_sinks import OnEvent
+from skitter.model.audit import Actor
 from skitter.node.dead_workers import recover_dead_workers
 from skitter.node.node import Node
 from skitter.sinks.targets import Target
@@ -27,13 +29,23 @@ def make_drain_node(
     on_event: OnEvent,
     rest: bool = False,
     stay: bool = False,
+    actor: Actor | None = None,
 ) -> Node[Written]:
-    """A node that only delivers: see ``delivery.drain``."""
+    """A node that only delivers: see ``delivery.drain``. ``actor``: whoever asks for it, if that is to be recorded."""
 
-    async def work(stop: StopRequest) -> Written:
+    async def deliver(stop: StopRequest) -> Written:
         async with opened(frontier, job, create=False) as store:
             await recover_dead_workers(store, lambda _: None)
             return await drain(store, job, outputs, stop=stop, on_event=on_event, rest=rest, stay=stay)
+
+    async def work(stop: StopRequest) -> Written:
+        if actor is None:
+            return await deliver(stop)
+        details = {"outputs": [target.name for target in outputs], "rest": rest}
+        async with recorded(frontier, actor, "drain", job=job, details=details) as entry:
+            written = await deliver(stop)
+            entry.after = {"delivered": written[0], "rejected": written[1]}
+        return written
 
     return Node(work)
 

@@ -6,7 +6,8 @@ from skitter.app.crawl_node import opened
 from skitter.app.frontiers import is_missing_file
 from skitter.cluster.process_identity import is_alive
 from skitter.errors import JobError
-from skitter.frontier.contract import Frontier
+from skitter.frontier.contract import Frontier, acting_for
+from skitter.model.audit import Actor
 from skitter.model.job import Command, Job, State, StopReason
 from skitter.model.schedule import JobSituation
 
@@ -35,7 +36,9 @@ async def _situation(frontier: Frontier, job: Job) -> JobSituation:
     return JobSituation.STOPPED if by_command else JobSituation.STARTABLE
 
 
-async def stop_job(frontier_url: str, job_name: str) -> None:
+async def stop_job(frontier_url: str, job_name: str, actor: Actor) -> None:
     """Ask a job to stop, wherever its workers are."""
     async with opened(frontier_url, job_name, create=False) as frontier:
-        await frontier.command(Command.STOP)
+        # It is asked again and again until it has ended, which is one mutation.
+        if (await frontier.state()).state is State.RUNNING:
+            await acting_for(frontier, actor).command(Command.STOP)

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from skitter.model.control_characters import visible
-from skitter.model.schedule import ScheduleRecord, Tick
+from skitter.model.schedule import SCHEDULE_VARIABLE, ScheduleRecord, Tick
 from skitter.model.secrets import without_secrets
 from skitter.policy.schedule_ticks import run_key, tick_job
 
@@ -73,10 +73,14 @@ class ScheduledCommand:
         self._ending = asyncio.create_task(self._end())
 
     @classmethod
-    async def start(cls, program: Sequence[str], words: Sequence[str]) -> ScheduledCommand:
-        """Start ``program`` with the words of a command; OSError if that cannot be."""
+    async def start(cls, program: Sequence[str], words: Sequence[str], schedule: str) -> ScheduledCommand:
+        """Start ``program`` with the words of a command; OSError if that cannot be.
+
+        ``schedule``: what it says of itself in the audit trail.
+        """
+        environment = {**os.environ, SCHEDULE_VARIABLE: schedule}
         process = await asyncio.create_subprocess_exec(
-            *program, *words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True
+            *program, *words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, start_new_session=True, env=environment
         )
         return cls(process)
 

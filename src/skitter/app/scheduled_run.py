@@ -99,7 +99,7 @@ class ScheduledRun:
             )
         )
         try:
-            command = self._command = await ScheduledCommand.start(self._program, words)
+            command = self._command = await ScheduledCommand.start(self._program, words, self._record.schedule.name)
         except OSError as error:
             return CommandResult(exit_code=NOT_STARTED, summary={}, output=f"error: cannot be started: {error}")
         if self._stopping.is_set():

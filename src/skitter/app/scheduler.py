@@ -18,6 +18,7 @@ from skitter.app.job_situation import job_situation, stop_job
 from skitter.app.scheduled_run import CLAIM_SECONDS, ScheduledRun
 from skitter.delivery.job_sinks import OnEvent
 from skitter.errors import BackendError, ScheduleStoreError, SkitterError
+from skitter.model.audit import Actor
 from skitter.model.schedule import HistoryRow, JobSituation, Overlap, ScheduleRecord, Tick
 from skitter.model.secrets import shown_frontier
 from skitter.node.node import Node
@@ -207,7 +208,8 @@ class _Scheduler:
         waits = any(tick.replaces and not tick.is_running for tick in record.ticks)
         if waits and situation is JobSituation.WORKING:
             with contextlib.suppress(BackendError):
-                await stop_job(self._job_frontier(record), record.schedule.job)
+                actor = Actor(f"schedule:{record.schedule.name}")
+                await stop_job(self._job_frontier(record), record.schedule.job, actor)
 
     def _tell_not_run(self, rows: Sequence[HistoryRow]) -> None:
         self._not_run += len(rows)

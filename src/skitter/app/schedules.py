@@ -10,12 +10,14 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import msgspec
 
+from skitter.app.audit import local_actor
 from skitter.errors import UsageError
+from skitter.model.audit import Actor
 from skitter.model.job_name import MAX_JOB_CHARS
 from skitter.model.schedule import CatchUp, HistoryRow, Overlap, Schedule, ScheduleRecord
 from skitter.policy import schedule_ticks as ticks
 from skitter.policy.schedule_times import check_times, next_time, parse_duration, parse_instant, zone_of
-from skitter.schedule_store.records import Change, ScheduleRecords
+from skitter.schedule_store.records import Change, Mutation, ScheduleRecords
 from skitter.schedule_store.store_urls import open_schedule_store
 
 E = TypeVar("E", Overlap, CatchUp)
@@ -91,8 +93,10 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
 class Schedules:
     """The schedules of a frontier. ``async with skitter.schedules.connect(URL) as schedules``."""
 
-    def __init__(self, frontier: str, *, check_command: CheckCommand) -> None:
+    def __init__(self, frontier: str, *, check_command: CheckCommand, actor: Actor | None = None) -> None:
+        """``actor``: who acts, for the audit trail; None: this program."""
         self._frontier = frontier
+        self._actor = actor or local_actor("program")
         self._records = ScheduleRecords(open_schedule_store(frontier, create=False))
         self._check_command = check_command
 
@@ -110,16 +114,21 @@ class Schedules:
         history stays.
         """
         schedule, now = await self._checked(name, command, settings)
-        if not await self._records.add(ScheduleRecord(schedule=schedule, added_at=now, cursor=now)):
+        if not await self._records.add(
+            ScheduleRecord(schedule=schedule, added_at=now, cursor=now), self._by("add", name)
+        ):
             if not replace:
                 raise UsageError(f"there is such a schedule: {name}", hint="--replace changes it; its history stays")
-            await self._records.change(name, lambda found: Change(_replaced(found, schedule, now)))
+            await self._records.change(
+                name, lambda found: Change(_replaced(found, schedule, now)), self._by("change", name)
+            )
         return await self.get(name)
 
     async def apply(self, name: str, command: Sequence[str], *, origin: str, **settings: Any) -> str:
         """Add or change a schedule that a file describes, if it is not as the file says. Return what was done."""
         schedule, now = await self._checked(name, command, settings, origin)
-        if await self._records.add(ScheduleRecord(schedule=schedule, added_at=now, cursor=now)):
+        record = ScheduleRecord(schedule=schedule, added_at=now, cursor=now)
+        if await self._records.add(record, self._by("add", name)):
             return "added"
         is_changed = False
 
@@ -133,7 +142,7 @@ class Schedules:
             is_changed = new.schedule != found.schedule
             return Change(new) if is_changed else None
 
-        await self._records.change(name, change)
+        await self._records.change(name, change, self._by("change", name))
         return "changed" if is_changed else ""
 
     async def _checked(
@@ -187,7 +196,7 @@ class Schedules:
 
     async def remove(self, name: str) -> None:
         """Remove a schedule and its history; a command that runs goes on."""
-        if not await self._records.remove(name):
+        if not await self._records.remove(name, self._by("remove", name)):
             raise await self._unknown(name)
 
     async def run(self, name: str) -> float:
@@ -201,7 +210,7 @@ class Schedules:
             at = tick.scheduled_at
             return Change(changed)
 
-        if await self._records.change(name, add) is None:
+        if await self._records.change(name, add, self._by("run", name)) is None:
             raise await self._unknown(name)
         return at
 
@@ -215,11 +224,14 @@ class Schedules:
 
     # ---- records
 
+    def _by(self, action: str, name: str) -> Mutation:
+        return Mutation(self._actor, action, name)
+
     async def _set_paused(self, name: str, paused: bool) -> ScheduleView:
         def change(record: ScheduleRecord) -> Change | None:
             return None if record.paused is paused else Change(msgspec.structs.replace(record, paused=paused))
 
-        found = await self._records.change(name, change)
+        found = await self._records.change(name, change, self._by("pause" if paused else "resume", name))
         if found is None:
             raise await self._unknown(name)
         return await self._view(found)

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from skitter.app.audit import local_actor
 from skitter.app.config import CrawlConfig, crawl_config
 from skitter.app.crawl_node import opened
 from skitter.app.crawl_source import source_of_spider, source_of_urls
@@ -19,7 +20,8 @@ from skitter.cluster.process_identity import live_workers
 from skitter.delivery.job_sinks import STDOUT, OnEvent, as_kept
 from skitter.delivery.stream_runner import CLIENT
 from skitter.errors import UsageError
-from skitter.frontier.contract import Frontier
+from skitter.frontier.contract import Frontier, acting_for
+from skitter.model.audit import Actor
 from skitter.model.job import Begun, State
 from skitter.model.secrets import shown_frontier
 from skitter.node.dead_workers import recover_dead_workers
@@ -53,13 +55,20 @@ def make_submit_node(config: CrawlConfig, *, on_event: OnEvent) -> Node[Submitte
 
 
 async def submit_job(
-    config: CrawlConfig, *, on_event: OnEvent, stop: StopRequest | None = None, keeps_items: bool = False
+    config: CrawlConfig,
+    *,
+    on_event: OnEvent,
+    stop: StopRequest | None = None,
+    keeps_items: bool = False,
+    actor: Actor | None = None,
 ) -> Submitted:
     """Begin or resume a job, and work on nothing; its intakes are read until they are closed.
 
     ``keeps_items``: where no output is given, items are kept for programs (``client:``) instead of dropped.
+    ``actor``: who is recorded, instead of the one of the configuration.
     """
     check_submission(config)
+    actor = actor or config.actor or local_actor("program")
     async with opened(config.frontier, config.spec.name, create=True) as frontier:
         if config.fresh and not await is_begun(frontier, config.spec):
             await refuse_live_workers(frontier)
@@ -72,8 +81,9 @@ async def submit_job(
         outputs = [sink_of(as_kept(target, kept)).target for target in config.outputs]
         if keeps_items and not outputs:
             outputs = kept or [CLIENT]
-        begun = await frontier.begin(config.spec, fresh=config.fresh, sinks=outputs)
-        await _read_intakes(frontier, config, stop or StopRequest(), on_event)
+        operator = acting_for(frontier, actor)
+        begun = await operator.begin(config.spec, fresh=config.fresh, sinks=outputs)
+        await _read_intakes(frontier, operator, config, stop or StopRequest(), on_event)
         report = await frontier.report(0)
     if not report.sinks:
         on_event(events.JOB_NO_OUTPUT())
@@ -88,10 +98,13 @@ async def submit_job(
     )
 
 
-async def _read_intakes(frontier: Frontier, config: CrawlConfig, stop: StopRequest, on_event: OnEvent) -> None:
+async def _read_intakes(
+    frontier: Frontier, operator: Frontier, config: CrawlConfig, stop: StopRequest, on_event: OnEvent
+) -> None:
     work = asyncio.current_task()
     assert work is not None, "this is a task"
-    async with intakes_read(frontier, config.intakes, config.settings, stop, on_event) as reading:
+    intakes = intakes_read(frontier, config.intakes, config.settings, stop, on_event, operator=operator)
+    async with intakes as reading:
         # A reader looks by itself whether it was asked to stop, and hands back what it has not added.
         stop.set_handlers(lambda: None, work.cancel)
         if reading:

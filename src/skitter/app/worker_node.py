@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from skitter.app.audit import local_actor
 from skitter.app.config import CrawlConfig
 from skitter.app.crawl_node import opened
 from skitter.app.frontiers import is_shared
@@ -23,7 +24,8 @@ from skitter.app.worker_processes import work_supervised
 from skitter.delivery.failover import SinkFailover, sink_failover
 from skitter.delivery.job_sinks import OnEvent
 from skitter.errors import JobError, UsageError
-from skitter.frontier.contract import Frontier
+from skitter.frontier.contract import Frontier, acting_for
+from skitter.model.audit import Actor
 from skitter.model.job import Begun, Job
 from skitter.node.dead_workers import dead_worker_recovery, recover_dead_workers
 from skitter.node.node import Node
@@ -51,12 +53,14 @@ def make_worker_node(
     same_code: bool = False,
     unowned_seconds: float | None = None,
     task: str = "",
+    actor: Actor | None = None,
 ) -> Node[Summary | None]:
     """A node that works for a job until that is finished; with ``stay``, it waits for the job and for more.
 
     ``settings_overrides``: the group ``run`` of the settings. ``same_code``: JobError for another file of the spider
     than the job was begun with. ``unowned_seconds``: see ``SinkFailover``. ``task``: see
-    ``WorkerCard``. Its result is None if it was stopped before there was a job.
+    ``WorkerCard``. ``actor``: who is recorded where an intake is closed that nobody reads. Its result is None if it was
+    stopped before there was a job.
     """
     if not is_shared(frontier):
         raise UsageError(f"cannot be shared with another process: {frontier}", hint="use --frontier sqlite:PATH")
@@ -100,12 +104,13 @@ def make_worker_node(
                 archives=True,
                 unowned_seconds=unowned_seconds,
             )
+            operator = acting_for(store, actor or local_actor("program"))
             async with (
                 node_membership(settings.run, job, on_event) as membership,
                 dead_worker_recovery(store, on_event, membership),
                 reporting(store, on_report, on_event, stats_seconds=settings.run.stats_seconds) as pass_on,
                 sink_failover(failover, stop, on_event),
-                intakes_read(store, intakes or IntakeConfig(), settings, stop, on_event),
+                intakes_read(store, intakes or IntakeConfig(), settings, stop, on_event, operator=operator),
                 proxies_registered(store, settings.run, on_event),
             ):
                 await work_supervised(

@@ -40,6 +40,7 @@ COMMANDS = {
     "export": "write what a job's outbox or a file of results holds to another target",
     "why": "what became of one URL, and why",
     "jobs": "which jobs there are, and how they stand",
+    "audit": "what operators did, when and to which job; verifies that nothing of it was changed",
     "fsck": "whether everything stored of a job agrees; repairs it",
     "drop": "remove a job and everything of it",
     "schedule": "add, list, pause and remove schedules of commands; their history",

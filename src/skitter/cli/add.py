@@ -33,7 +33,7 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from skitter.cli.job_ref import ask, locate
+    from skitter.cli.job_ref import act, locate
     from skitter.cli.output import error, note, print_json
     from skitter.cli.terminal_text import count, number
 
@@ -42,7 +42,7 @@ def run(options: argparse.Namespace) -> int:
     job_ref = locate(options)
     with _lines(options.file) as lines:
         reading = _Reading([*_typed(options.urls)], lines)
-        added = ask(job_ref, lambda frontier: _add(frontier, reading, options.priority))
+        added = act(job_ref, lambda frontier: _add(frontier, reading, options.priority))
     if options.json:
         print_json({"job": job_ref.job, "added": added, "known": reading.good - added, "bad": reading.bad})
     else:

@@ -136,6 +136,7 @@ def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str], st
 
     from skitter.app import crawl_config
     from skitter.cli import settings_layers, what_to_crawl
+    from skitter.cli.actor import cli_actor
 
     folder = Path.cwd()
     arguments = dict(key_value(text, "-a") for text in options.argument)
@@ -167,5 +168,6 @@ def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str], st
         fresh=options.fresh,
         run_key=options.run_key,
         verbosity=-1 if options.quiet else options.verbose,
+        actor=cli_actor(),
     )
     return config, [*source.warnings, *warnings], worker_note

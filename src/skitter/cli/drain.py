@@ -23,6 +23,7 @@ def configure(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from skitter.app import collect_outputs, make_drain_node
+    from skitter.cli.actor import cli_actor
     from skitter.cli.event_log import print_event
     from skitter.cli.exit_codes import of_signal
     from skitter.cli.job_ref import locate
@@ -43,6 +44,7 @@ def run(options: argparse.Namespace) -> int:
         on_event=print_event,
         rest=options.rest,
         stay=options.stay,
+        actor=cli_actor(),
     )
     written, number = run_node(node, print_event)
     if written is None or number:

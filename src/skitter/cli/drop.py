@@ -40,6 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
 async def _drop(job_ref: JobRef) -> bool:
     from skitter.app import drop_job
+    from skitter.cli.actor import cli_actor
     from skitter.cli.job_ref import live_workers, opened
     from skitter.errors import DamageError, JobError
 
@@ -51,7 +52,7 @@ async def _drop(job_ref: JobRef) -> bool:
             report = None
     if report is not None and live_workers(report):
         raise _refusal(report, job_ref)
-    return await drop_job(job_ref.frontier, job_ref.job)
+    return await drop_job(job_ref.frontier, job_ref.job, cli_actor())
 
 
 def _refusal(report: Report, job_ref: JobRef) -> UsageError:

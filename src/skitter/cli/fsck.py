@@ -26,11 +26,11 @@ def configure(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     from skitter.app.views.fsck import check_job
     from skitter.cli.exit_codes import FAILED
-    from skitter.cli.job_ref import ask, locate
+    from skitter.cli.job_ref import act, locate
     from skitter.cli.output import print_json
 
     job_ref = locate(options)
-    report = ask(job_ref, lambda frontier: check_job(frontier, repair=options.repair))
+    report = act(job_ref, lambda frontier: check_job(frontier, repair=options.repair))
     left = report.total - report.mended
     if options.json:
         print_json({"job": job_ref.job, "consistent": not left, "found": report.total, "report": report})

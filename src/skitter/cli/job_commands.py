@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from skitter.cli.job_ref import ask, live_workers, locate
+from skitter.cli.job_ref import act, live_workers, locate
 from skitter.cli.output import note, print_json
 from skitter.model.job import Command, State
 
@@ -21,7 +21,7 @@ def run_job_command(options: argparse.Namespace, command: Command) -> int:
     async def send(frontier: Frontier) -> tuple[Job, Report]:
         return await frontier.command(command), await frontier.report(0)
 
-    job, report = ask(job_ref, send)
+    job, report = act(job_ref, send)
     workers = live_workers(report)
     if options.json:
         print_json({"job": job_ref.job, "state": job.state, "run": job.run, "reason": job.reason, "workers": workers})

@@ -132,6 +132,14 @@ def ask(job_ref: JobRef, question: Callable[[Frontier], Awaitable[T]]) -> T:
     return asyncio.run(put())
 
 
+def act(job_ref: JobRef, change: Callable[[Frontier], Awaitable[T]]) -> T:
+    """Open a job's frontier, and make a change of it that is recorded in the audit trail."""
+    from skitter.cli.actor import cli_actor
+    from skitter.frontier.contract import acting_for
+
+    return ask(job_ref, lambda frontier: change(acting_for(frontier, cli_actor())))
+
+
 def is_starting(started_at: float, seen: int, now: float) -> bool:
     """Return whether a job without workers has just begun: its first worker joins before it has any request."""
     return not seen and now - started_at < STARTING_SECONDS

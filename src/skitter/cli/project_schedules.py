@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from skitter.app.schedules import Schedules
+from skitter.cli.actor import cli_actor
 from skitter.cli.scheduled_command import check_command
 from skitter.cli.settings_layers import read_project
 from skitter.errors import SettingsError, UsageError
@@ -23,7 +24,7 @@ async def apply_project_schedules(frontier: str, on_event: Callable[[Event], Non
     origin, tables = read_project(Path.cwd()).schedules
     if not tables:
         return
-    async with Schedules(frontier, check_command=check_command) as schedules:
+    async with Schedules(frontier, check_command=check_command, actor=cli_actor()) as schedules:
         names = set()
         for table in tables:
             name, command, settings = _parts(origin, table)

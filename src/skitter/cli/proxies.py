@@ -148,7 +148,7 @@ def _test(options: argparse.Namespace, job_ref: JobRef) -> int:
 
 
 def _ban(options: argparse.Namespace, job_ref: JobRef) -> int:
-    from skitter.cli.job_ref import ask
+    from skitter.cli.job_ref import act
     from skitter.cli.output import print_json
 
     seconds = (options.seconds or BAN_SECONDS) if options.action == "ban" else 0.0
@@ -157,7 +157,7 @@ def _ban(options: argparse.Namespace, job_ref: JobRef) -> int:
     async def ban(frontier: Frontier) -> bool:
         return await frontier.ban_proxy(options.proxy, host, seconds)
 
-    if not ask(job_ref, ban):
+    if not act(job_ref, ban):
         raise _unknown(options.proxy)
     if options.json:
         print_json({"job": job_ref.job, "id": options.proxy, "host": host, "banned_seconds": seconds})

@@ -22,13 +22,13 @@ def configure(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from skitter.cli.failed import check_class
-    from skitter.cli.job_ref import ask, locate
+    from skitter.cli.job_ref import act, locate
     from skitter.cli.output import error, print_json
     from skitter.cli.terminal_text import count
 
     check_class(options.error_class)
     job_ref = locate(options)
-    revived, report = ask(job_ref, lambda frontier: _revive(frontier, options))
+    revived, report = act(job_ref, lambda frontier: _revive(frontier, options))
     if options.json:
         print_json({"job": job_ref.job, "state": report.job.state, "retried": revived})
     else:

@@ -51,10 +51,11 @@ def run(options: argparse.Namespace) -> int:
 
 async def _run(options: argparse.Namespace) -> int:
     from skitter.app.schedules import Schedules
+    from skitter.cli.actor import cli_actor
     from skitter.cli.scheduled_command import check_command
 
     _check_options(options)
-    async with Schedules(options.frontier or "", check_command=check_command) as schedules:
+    async with Schedules(options.frontier or "", check_command=check_command, actor=cli_actor()) as schedules:
         if options.action == "list":
             await _list(schedules, options)
         elif options.action == "add":

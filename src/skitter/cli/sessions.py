@@ -28,7 +28,7 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from skitter.cli.job_ref import ask, locate
+    from skitter.cli.job_ref import act, ask, locate
     from skitter.cli.output import note, print_json
     from skitter.model.session import is_session_name
 
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
         told: dict[str, Any] = {"job": job_ref.job, "session": options.session, "file": str(path), "cookies": count}
         text = f"{count} cookies written, for its owner to read: {path}"
     else:
-        count, left_out = ask(job_ref, lambda frontier: import_cookies(frontier, options.session, path))
+        count, left_out = act(job_ref, lambda frontier: import_cookies(frontier, options.session, path))
         told = {"job": job_ref.job, "session": options.session, "cookies": count, "left_out": left_out}
         text = f"{count} cookies read" + (f", {left_out} left out" if left_out else "")
     if options.json:

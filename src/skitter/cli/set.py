@@ -22,7 +22,7 @@ def configure(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from skitter.cli.arguments import key_value
-    from skitter.cli.job_ref import ask, live_workers, locate
+    from skitter.cli.job_ref import act, live_workers, locate
     from skitter.cli.output import note, print_json
     from skitter.model.job import State
     from skitter.settings import settings_text
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     async def change(frontier: Frontier) -> tuple[Job, Report]:
         return await frontier.change_settings(values), await frontier.report(0)
 
-    job, report = ask(job_ref, change)
+    job, report = act(job_ref, change)
     workers = live_workers(report)
     settings = {name: job.spec.settings[name] for name in values}
     if options.json:

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from skitter.cli.arguments import TOKEN_VARIABLE, Override, did_you_mean
 from skitter.errors import SettingsError
+from skitter.model.schedule import SCHEDULE_VARIABLE
 from skitter.settings import CREDENTIALS, Settings
 from skitter.spiders.crawlo_config import crawlo_names, values_of_config
 from skitter.spiders.loading import DEFAULT_SPIDER_PATHS
@@ -19,7 +20,7 @@ from skitter.spiders.scrapy_settings import Layer, translated
 PREFIX = "SKITTER_"
 PASSWORD_VARIABLE = "SKITTER_SINK_PASSWORD"  # noqa: S105  the name of a variable
 """The variable with the password for targets that name a user and no password; it is no setting."""
-_SECRETS = frozenset((PASSWORD_VARIABLE, TOKEN_VARIABLE))
+_NO_SETTINGS = frozenset((PASSWORD_VARIABLE, TOKEN_VARIABLE, SCHEDULE_VARIABLE))
 
 
 class Project(NamedTuple):
@@ -207,7 +208,7 @@ def _from_environment(environment: Mapping[str, str]) -> list[Layer]:
     return [
         (f"the environment ({name})", {name.removeprefix(PREFIX).lower(): value})
         for name, value in sorted(environment.items())
-        if name.startswith(PREFIX) and name not in _SECRETS and value
+        if name.startswith(PREFIX) and name not in _NO_SETTINGS and value
     ]
 
 

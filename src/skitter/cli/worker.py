@@ -66,6 +66,7 @@ def run(options: argparse.Namespace) -> int:
     from skitter.app.frontiers import sqlite_file
     from skitter.app.intakes import intake_config
     from skitter.cli import settings_layers, what_to_crawl
+    from skitter.cli.actor import cli_actor
     from skitter.cli.event_log import event_log_lines
     from skitter.cli.job_ref import locate
     from skitter.cli.output import stdout_for_data
@@ -123,6 +124,7 @@ def run(options: argparse.Namespace) -> int:
                 print_fd=progress.print_fd,
                 sink_password=settings_layers.sink_password(os.environ),
                 intakes=intakes,
+                actor=cli_actor(),
             )
             summary, number = run_node(node, log.event)
     return print_summary(summary, number, job_ref, options, output)

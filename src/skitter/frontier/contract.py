@@ -108,6 +108,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
+from skitter.model.audit import Actor
 from skitter.model.consistency import Consistency
 from skitter.model.intake import IntakeProgress, IntakeSeen
 from skitter.model.item import Item
@@ -513,6 +514,23 @@ class Frontier(WorkerStore, WorkerRecovery, Intakes, ProxyPool, Protocol):
         ...
 
 
+@runtime_checkable
+class RecordsMutations(Protocol):
+    """A Frontier whose store has an audit trail."""
+
+    def acting_for(self, actor: Actor) -> Frontier:
+        """Return a view of this frontier whose mutations are recorded as the actor's (``audit.mutations``).
+
+        One that cannot be recorded is not made. There is nothing to close.
+        """
+        ...
+
+
+def acting_for(frontier: Frontier, actor: Actor) -> Frontier:
+    """Return a view that records the mutations of an operator; the frontier itself where a store has no trail."""
+    return frontier.acting_for(actor) if isinstance(frontier, RecordsMutations) else frontier
+
+
 class OpenFrontier(Protocol):
     """Opens the frontier of one job."""
 
@@ -535,3 +553,5 @@ class FrontierBackend(msgspec.Struct, frozen=True, kw_only=True):
     """The names of the jobs that a URL reaches; None: it cannot tell."""
     drop_job: Callable[[str, str], Awaitable[bool]] | None = None
     """Remove a job and everything of it, False if there was none; None: it cannot."""
+    drop_job_as: Callable[[str, str, Actor], Awaitable[bool]] | None = None
+    """The same, recorded in the audit trail of the store; None: it has none."""

@@ -9,6 +9,7 @@ import msgspec
 
 from skitter.dedup.hyperloglog import checked_changes, with_changes
 from skitter.errors import VanishedError
+from skitter.frontier.contract import Frontier
 from skitter.frontier.damage_errors import settings_of
 from skitter.frontier.rules import consistency, grants, job, report, shares
 from skitter.frontier.rules.commit import CommitRules
@@ -24,6 +25,7 @@ from skitter.frontier.tables import (
     sessions_seen,
     state_of,
 )
+from skitter.model.audit import Actor
 from skitter.model.consistency import Consistency
 from skitter.model.intake import IntakeProgress, IntakeSeen
 from skitter.model.item import Item
@@ -344,6 +346,12 @@ class TransactionalFrontier:
     def use_open_file(self) -> bool:
         """After VanishedError: go on with what is still open, for what can be saved. False: nothing is."""
         return self._store.use_open_file()
+
+    def acting_for(self, actor: Actor) -> Frontier:
+        """See ``contract.RecordsMutations``; a store without a trail records nothing."""
+        from skitter.frontier.recorded_transactions import recorded_transactions
+
+        return recorded_transactions(self, self._store, self._name, actor)
 
     # ---- how a call is made
 

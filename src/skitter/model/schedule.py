@@ -7,6 +7,9 @@ from typing import Any
 
 import msgspec
 
+SCHEDULE_VARIABLE = "SKITTER_SCHEDULE"
+"""The environment variable by which a scheduler tells a command whose it is."""
+
 
 class Overlap(enum.StrEnum):
     """What becomes of a tick while the run of an earlier one goes on."""

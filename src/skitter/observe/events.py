@@ -633,6 +633,17 @@ MASTER_LOGIN_FAILED = _kind(
     client="the address of the client",
 )
 
+# ---- the audit trail
+
+AUDIT_UNFINISHED = _kind(
+    "audit.unfinished",
+    Level.WARNING,
+    "how {action} ended could not be recorded: {error}",
+    "A mutation was made and its outcome could not be appended to the audit trail, which shows it as unknown.",
+    action="the mutation",
+    error="the error of the store",
+)
+
 # ---- the frontier
 
 FRONTIER_AWAY = _kind(

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeVar
+import shlex
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
+from skitter.audit.entry import DONE, Draft
+from skitter.audit.trail import OpenMutation, recorded
 from skitter.errors import FormatError
-from skitter.model.schedule import Claim, HistoryRow, ScheduleRecord, TickOutcome
+from skitter.model.audit import Actor
+from skitter.model.schedule import Claim, HistoryRow, Schedule, ScheduleRecord, TickOutcome
 from skitter.policy.schedule_ticks import StoreTime, row_of
 from skitter.schedule_store.contract import ABSENT, VERSION_CHARS, Row, ScheduleStore, Stored
 
@@ -29,6 +34,14 @@ class Change(NamedTuple):
 
     record: ScheduleRecord
     rows: Sequence[HistoryRow] = ()
+
+
+class Mutation(NamedTuple):
+    """What an operator does to a schedule, for the audit trail."""
+
+    actor: Actor
+    action: str
+    schedule: str
 
 
 class Kept(NamedTuple):
@@ -56,11 +69,21 @@ class ScheduleRecords:
         found = await self.store.read(name)
         return _decode(name, found).record if found is not None else None
 
-    async def add(self, record: ScheduleRecord) -> bool:
-        """Store a new schedule; False: there is one of this name."""
-        return await self.store.write(record.schedule.name, ABSENT, _encode(record))
+    async def add(self, record: ScheduleRecord, by: Mutation | None = None) -> bool:
+        """Store a new schedule; False: there is one of this name. ``by``: who does it, here and below; None: nobody."""
+        name = record.schedule.name
+        if by is None:
+            return await self.store.write(name, ABSENT, _encode(record))
+        if await self.store.read(name) is not None:
+            return False
+        async with self._recorded(by, None, record) as entry:
+            added = await self.store.write(name, ABSENT, _encode(record), entry=entry.draft)
+            entry.end(made=added)
+        return added
 
-    async def change(self, name: str, step: Callable[[ScheduleRecord], Change | None]) -> ScheduleRecord | None:
+    async def change(
+        self, name: str, step: Callable[[ScheduleRecord], Change | None], by: Mutation | None = None
+    ) -> ScheduleRecord | None:
         """Change a record, from what it is now: ``step`` is called again if another was first, and None leaves it.
 
         Return the record after it; None: there is no such schedule.
@@ -73,20 +96,52 @@ class ScheduleRecords:
             change = step(before.record)
             if change is None:
                 return before.record
-            if await self.swap(before, change):
+            if by is None:
+                is_changed = await self.swap(before, change)
+            else:
+                async with self._recorded(by, before.record, change.record) as entry:
+                    is_changed = await self.swap(before, change, entry.draft)
+                    entry.end(made=is_changed)
+            if is_changed:
                 return change.record
 
-    async def swap(self, before: Kept, change: Change) -> bool:
+    async def swap(self, before: Kept, change: Change, entry: Draft | None = None) -> bool:
         """Store a changed record; False: it is no longer what it was before."""
         rows = [Row(row.scheduled_at, _pack(row)) for row in change.rows]
-        return await self.store.write(before.record.schedule.name, before.version, _encode(change.record), rows)
+        name = before.record.schedule.name
+        return await self.store.write(name, before.version, _encode(change.record), rows, entry)
 
-    async def remove(self, name: str) -> bool:
+    async def remove(self, name: str, by: Mutation | None = None) -> bool:
         """Remove a schedule and its history; False: there was none."""
         while (found := await self.store.read(name)) is not None:
-            if await self.store.remove(name, found.version):
+            if by is None:
+                is_removed = await self.store.remove(name, found.version)
+            else:
+                async with self._recorded(by, _readable(name, found), None) as entry:
+                    is_removed = await self.store.remove(name, found.version, entry.draft)
+                    entry.end(made=is_removed)
+            if is_removed:
                 return True
         return False
+
+    @asynccontextmanager
+    async def _recorded(
+        self, by: Mutation, before: ScheduleRecord | None, after: ScheduleRecord | None
+    ) -> AsyncIterator[_RecordedChange]:
+        """The entry of a change, to be written with it; or written around it, where a store cannot do that."""
+        draft = Draft(
+            actor=by.actor,
+            action=f"schedule.{by.action}",
+            job=(after or before or _NOBODY).schedule.job,
+            details={"schedule": by.schedule},
+            before=_told(before),
+        )
+        trail = self.store.trail()
+        if trail is None:
+            yield _RecordedChange(msgspec.structs.replace(draft, after=_told(after), outcome=DONE), None, {})
+            return
+        async with recorded(trail, draft) as mutation:
+            yield _RecordedChange(None, mutation, _told(after))
 
     async def history(self, record: ScheduleRecord, limit: int) -> list[HistoryRow]:
         """Return what became of the last ticks, the latest first, with those that run now."""
@@ -130,6 +185,44 @@ class ScheduleRecords:
 
     async def close(self) -> None:
         await self.store.close()
+
+
+class _RecordedChange(NamedTuple):
+    """The entry of one attempt to change a schedule."""
+
+    draft: Draft | None
+    """To be written with the change."""
+    mutation: OpenMutation | None
+    after: dict[str, Any]
+
+    def end(self, *, made: bool) -> None:
+        if self.mutation is not None:
+            self.mutation.after = self.after if made else {}
+            self.mutation.outcome = DONE if made else "refused: another was first, and it was tried again"
+
+
+_NOBODY = ScheduleRecord(schedule=Schedule(name="", command=[]), added_at=0.0, cursor=0.0)
+
+
+def _told(record: ScheduleRecord | None) -> dict[str, Any]:
+    """What an entry says of a schedule."""
+    if record is None:
+        return {}
+    usual = msgspec.to_builtins(_NOBODY.schedule)
+    fields = msgspec.to_builtins(record.schedule)
+    told = {name: value for name, value in fields.items() if value != usual.get(name) and name != "name"}
+    manual = [tick.scheduled_at for tick in record.ticks if tick.manual]
+    # A command is shown as one line: an option and its value belong together, if one is a secret.
+    shown = {"command": shlex.join(record.schedule.command), "paused": record.paused}
+    return told | shown | ({"manual_ticks": manual} if manual else {})
+
+
+def _readable(name: str, found: Stored) -> ScheduleRecord | None:
+    """The record, if it can be read: one that cannot may be removed."""
+    try:
+        return _decode(name, found).record
+    except FormatError:
+        return None
 
 
 def _new_version() -> str:

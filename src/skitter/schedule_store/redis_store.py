@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 from redis import exceptions
 
+from skitter.audit.entry import Draft
+from skitter.audit.trail import Trail
 from skitter.errors import ScheduleStoreError
 from skitter.policy.schedule_ticks import StoreTime
 from skitter.redis_driver.address import parse_address
@@ -76,13 +78,20 @@ class RedisScheduleStore:
         found = await self._call(lambda client: client.hgetall(PREFIX + "documents"))
         return {name.decode(): _stored(data) for name, data in sorted(found.items())}
 
-    async def write(self, name: str, version: str, new: Stored, rows: Sequence[Row] = ()) -> bool:
+    async def write(
+        self,
+        name: str,
+        version: str,
+        new: Stored,
+        rows: Sequence[Row] = (),
+        entry: Draft | None = None,  # noqa: ARG002  see ``trail``
+    ) -> bool:
         keys = [*_keys(name), PREFIX + "count"]
         words = [word for row in rows for word in (f"{row.at:.3f}", row.data)]
         arguments = [name, version, new.version, new.data, ROWS_KEPT, *words]
         return bool(await self._call(lambda client: client.eval(_WRITE, len(keys), *keys, *arguments)))
 
-    async def remove(self, name: str, version: str) -> bool:
+    async def remove(self, name: str, version: str, entry: Draft | None = None) -> bool:  # noqa: ARG002  as above
         keys = _keys(name)
         if version == ABSENT:
             return False
@@ -97,6 +106,12 @@ class RedisScheduleStore:
             return [data for data in client.hmget(history, latest) if data is not None] if latest else []
 
         return await self._call(read)
+
+    def trail(self) -> Trail:
+        """The trail of the whole Redis, which another node of a cluster may have."""
+        from skitter.audit.redis_trail import RedisTrail
+
+        return RedisTrail(self._address)
 
     async def close(self) -> None:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)

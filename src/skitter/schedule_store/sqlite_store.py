@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from skitter import private_files
+from skitter.audit.entry import Draft
+from skitter.audit.sqlite_table import append
 from skitter.errors import FormatError, ScheduleStoreError
 from skitter.policy.schedule_ticks import StoreTime
 from skitter.schedule_store.contract import ABSENT, ROWS_KEPT, Row, Stored
@@ -58,7 +60,9 @@ class SqliteScheduleStore:
 
         return await self._call(read, {})
 
-    async def write(self, name: str, version: str, new: Stored, rows: Sequence[Row] = ()) -> bool:
+    async def write(
+        self, name: str, version: str, new: Stored, rows: Sequence[Row] = (), entry: Draft | None = None
+    ) -> bool:
         def write(database: sqlite3.Connection) -> bool:
             found = _read(database, name)
             if (found.version if found is not None else ABSENT) != version:
@@ -76,18 +80,22 @@ class SqliteScheduleStore:
                     " ORDER BY written DESC LIMIT 1 OFFSET ?)",
                     (name, name, ROWS_KEPT),
                 )
+            if entry is not None:
+                append(database, entry, None)
             return True
 
         self._create = True
         return await self._call(write, False)
 
-    async def remove(self, name: str, version: str) -> bool:
+    async def remove(self, name: str, version: str, entry: Draft | None = None) -> bool:
         def remove(database: sqlite3.Connection) -> bool:
             found = _read(database, name)
             if found is None or found.version != version:
                 return False
             database.execute("DELETE FROM documents WHERE name = ?", (name,))
             database.execute("DELETE FROM history WHERE name = ?", (name,))
+            if entry is not None:
+                append(database, entry, None)
             return True
 
         return await self._call(remove, False)
@@ -98,6 +106,9 @@ class SqliteScheduleStore:
             return [data for (data,) in database.execute(asked, (name, limit))]
 
         return await self._call(read, [])
+
+    def trail(self) -> None:
+        """Entries are written with what they are about."""
 
     async def close(self) -> None:
         def close() -> None:

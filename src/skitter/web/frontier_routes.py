@@ -8,14 +8,20 @@ import logging
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
+from urllib.parse import unquote
 
 import msgspec
 from aiohttp import web
 
+from skitter.app.audit import Trails
+from skitter.audit.mutations import MUTATIONS
 from skitter.dedup.hyperloglog import checked_changes
 from skitter.errors import FrontierError, JobError, UsageError, VanishedError
+from skitter.frontier.contract import acting_for
 from skitter.frontier.http import wire
+from skitter.frontier.http.trail import AskedEntries, FoundEntries, read_asked
 from skitter.frontier.http.wire import Role
+from skitter.model.audit import MAX_ACTOR_CHARS, Actor
 from skitter.model.job import JobSpec, Report
 from skitter.model.job_name import check_job_name
 from skitter.web import work_waiters, worker_identity
@@ -34,6 +40,8 @@ MAX_WAIT_BYTES = 4096
 """Of the body of a worker that waits: its name and a number."""
 MAX_LIMIT = 100_000
 """Of what one call may ask for, and of the lists that it brings; what is added is bounded by the bytes of the call."""
+MAX_ENTRIES = 1_000
+"""Of the audit trail, in one answer."""
 MAX_PAUSE_SECONDS = 86_400.0
 _LIMITS = ("limit", "want", "hosts", "queues")
 CREDENTIAL = web.RequestKey("credential", Credential)
@@ -64,6 +72,7 @@ class FrontierRoutes:
         """``prefix``: a path before that of the calls, for one of several stores."""
         path = prefix + wire.JOBS_PATH
         app.router.add_post(path, self._list)
+        app.router.add_post(prefix + wire.AUDIT_PATH, self._read_trail)
         app.router.add_post(f"{path}/{{job}}/{wire.DROP}", self._drop)
         app.router.add_post(f"{path}/{{job}}/{wire.WAIT}", self._wait)
         app.router.add_post(f"{path}/{{job}}/{{method}}", self._call_method)
@@ -89,7 +98,8 @@ class FrontierRoutes:
             if credential.role < (needed := method.role_for(arguments)):
                 raise not_permitted(credential, needed)
             known_spec = request.headers.get(wire.SPEC_HEADER, "")
-            call = functools.partial(self._call, credential, job, method, arguments, known_spec)
+            actor = actor_of(credential, request) if method.name in MUTATIONS else None
+            call = functools.partial(self._call, credential, job, method, arguments, known_spec, actor)
             # Others are known again by the store.
             call_id = request.headers.get(wire.CALL_HEADER, "") if method.name == "begin" else ""
             key = (credential.name, job, method.name, call_id)
@@ -105,13 +115,36 @@ class FrontierRoutes:
         credential, job = authorised(request, Role.ADMIN), request.match_info["job"]
 
         async def drop() -> bytes:
-            dropped = await self._store.drop(job)
+            dropped = await self._store.drop(job, actor_of(credential, request))
             self.forget(job)
             return wire.encode(dropped)
 
         with self._limits.admitted(credential.name, 0):
             key = (credential.name, job, wire.DROP, request.headers.get(wire.CALL_HEADER, ""))
             return await _answered(request, await self._once(key, drop, wire.LONG_CALL_SECONDS))
+
+    async def _read_trail(self, request: web.Request) -> web.StreamResponse:
+        credential = authorised(request, Role.ADMIN)
+        if credential.jobs:
+            raise RefusedError(
+                403, "the audit trail has every job", hint="use a token of the role admin that is for all jobs"
+            )
+        with self._limits.admitted(credential.name, _length_of(request)):
+            asked: AskedEntries = _decoded(read_asked, await _body_of(request))
+            return await _answered(request, wire.encode(await in_time(self._entries(asked), wire.CALL_SECONDS)))
+
+    async def _entries(self, asked: AskedEntries) -> FoundEntries:
+        limit = max(1, min(asked.limit, MAX_ENTRIES))
+        async with Trails(self._store.url) as trails:
+            chain = trails.chain(asked.chain)
+            if chain is None:
+                return FoundEntries("", [])
+            found = (
+                await chain.entries_before(asked.before, limit)
+                if asked.newest_first
+                else await chain.entries(asked.after, limit)
+            )
+            return FoundEntries(chain.store, [(entry.seq, entry.body, entry.hash) for entry in found])
 
     async def _wait(self, request: web.Request) -> web.StreamResponse:
         credential, job = authorised(request, Role.WORKER), request.match_info["job"]
@@ -131,7 +164,13 @@ class FrontierRoutes:
     # ---- calls
 
     async def _call(
-        self, credential: Credential, job: str, method: wire.Method, arguments: msgspec.Struct, known_spec: str = ""
+        self,
+        credential: Credential,
+        job: str,
+        method: wire.Method,
+        arguments: msgspec.Struct,
+        known_spec: str = "",
+        actor: Actor | None = None,
     ) -> bytes:
         is_worker = credential.role is Role.WORKER
         _check_bounds(method, arguments)
@@ -141,7 +180,8 @@ class FrontierRoutes:
                     await self._identity.own(credential, job, frontier, arguments)
                 elif isinstance(spec := getattr(arguments, "spec", None), JobSpec) and spec.name != job:
                     raise RefusedError(400, f"a specification of another job: {spec.name}, not {job}")
-                answer: Any = await getattr(frontier, method.name)(**msgspec.structs.asdict(arguments))
+                called = frontier if actor is None else acting_for(frontier, actor)
+                answer: Any = await getattr(called, method.name)(**msgspec.structs.asdict(arguments))
         except (JobError, VanishedError):
             # Whoever waits for work of a job that is gone is to find that out.
             self.forget(job)
@@ -172,6 +212,13 @@ class FrontierRoutes:
                 self._answers.popitem(last=False)
         # The waiting has an end, and the call goes on: when it is sent again, it is waited for again.
         return await in_time(asyncio.shield(task), timeout_seconds)
+
+
+def actor_of(credential: Credential, request: web.Request) -> Actor:
+    """Who is recorded: the name of the credential, and beside it who the client says it is."""
+    kind = {"anybody": "", "user": "user:"}.get(credential.kind, "token:")
+    claim = unquote(request.headers.get(wire.ACTOR_HEADER, ""), errors="replace")[:MAX_ACTOR_CHARS]
+    return Actor(f"{kind}{credential.name}", claim)
 
 
 def authorised(request: web.Request, role: Role) -> Credential:
@@ -249,7 +296,7 @@ def _without_known_spec(report: Report, known: str) -> Report:
     return msgspec.structs.replace(report, job=msgspec.structs.replace(report.job, spec=wire.NO_SPEC))
 
 
-async def in_time(call: Awaitable[T], timeout_seconds: float) -> T:
+async def in_time(call: Awaitable[T], timeout_seconds: float | None) -> T:
     try:
         async with asyncio.timeout(timeout_seconds):
             return await call

@@ -214,7 +214,7 @@ async def _healthy(_: web.Request) -> web.Response:
 
 def _is_work(path: str) -> bool:
     """Whether a path is one of the work API."""
-    return path.startswith((f"{wire.JOBS_PATH}/", f"{STORES_PATH}/")) or path == wire.JOBS_PATH
+    return path.startswith((f"{wire.JOBS_PATH}/", f"{STORES_PATH}/")) or path in (wire.JOBS_PATH, wire.AUDIT_PATH)
 
 
 def _check(config: ServerConfig) -> None:

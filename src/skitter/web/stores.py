@@ -21,6 +21,7 @@ from skitter.app.frontiers import (
 )
 from skitter.errors import FrontierError, MissingJobError, UsageError
 from skitter.frontier.contract import Frontier
+from skitter.model.audit import Actor
 from skitter.model.secrets import shown_frontier
 from skitter.web.open_jobs import OpenJobs
 
@@ -73,10 +74,10 @@ class Store:
         """The frontier of a job: see ``OpenJobs.use``."""
         return self._opened.use(job, alone=alone)
 
-    async def drop(self, job: str) -> bool:
+    async def drop(self, job: str, actor: Actor) -> bool:
         """Remove a job; False: there was none."""
         await self._opened.forget(job)
-        return job in await self.jobs() and await drop_job(self.url_of(job), job)
+        return job in await self.jobs() and await drop_job(self.url_of(job), job, actor)
 
     async def close(self) -> None:
         await self._opened.close()

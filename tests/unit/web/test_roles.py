@@ -57,7 +57,7 @@ async def test_no_route_answers_without_a_credential(service: Service) -> None:
         for token in ("", "wrong-token-0123456789"):
             status, body = await service.post(path, token=token)
             assert status == 401, path
-            if path.startswith(("/v1/jobs", "/stores")):
+            if path.startswith(("/v1/jobs", "/v1/audit", "/stores")):
                 assert isinstance(wire.unpack_error(body), FrontierError)
             else:
                 assert json.loads(body)["status"] == 401

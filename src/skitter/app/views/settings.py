@@ -31,9 +31,10 @@ def job_setting_rows(spec: JobSpec) -> list[JobSetting]:
     known = present.job_wide()
     rows = []
     for group, values in msgspec.to_builtins(present).items():
-        for name, value in values.items():
+        for name in values:
             if name not in known or name == CREDENTIALS:
                 continue
+            value = known[name]
             layer = "changed" if name in spec.changed_from else "default" if value == defaults.get(name) else "job"
             rows.append(
                 JobSetting(

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from skitter.app.audit import local_actor
 from skitter.app.frontiers import open_frontier
 from skitter.cluster.process_identity import card_of, live_workers, worker_id
 from skitter.contrib.scrapy.held_page import PART_LINKS, HeldPage
@@ -25,7 +26,7 @@ from skitter.contrib.scrapy.redis_spiders import SpiderIntake
 from skitter.contrib.scrapy.scheduler_settings import SchedulerSettings
 from skitter.contrib.scrapy.sink_delivery import SinkDelivery
 from skitter.errors import FrontierError, JobError, LateError
-from skitter.frontier.contract import Frontier
+from skitter.frontier.contract import Frontier, acting_for
 from skitter.model.job import State
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Ending, Outcome
@@ -98,7 +99,9 @@ class FrontierLink:
         if settings.fresh and is_joined:
             log.warning("SCHEDULER_FLUSH_ON_START has no effect: other processes work for job %s", settings.spec.name)
         targets = [sink_of(target).target for target in settings.outputs]
-        begun = await self._frontier.begin(settings.spec, fresh=settings.fresh and not is_joined, sinks=targets)
+        begun = await acting_for(self._frontier, local_actor("program")).begin(
+            settings.spec, fresh=settings.fresh and not is_joined, sinks=targets
+        )
         job = await self._frontier.job()
         self._run, self._state = job.run, job.state
         log.info("job %s: run %d is %s", settings.spec.name, job.run, "joined" if is_joined else begun)

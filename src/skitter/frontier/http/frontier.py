@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
+from urllib.parse import quote
 
 import msgspec
 
@@ -15,6 +16,7 @@ from skitter.frontier.http import wire
 from skitter.frontier.http.address import parse_address
 from skitter.frontier.http.client import MasterClient
 from skitter.frontier.tables import storable
+from skitter.model.audit import MAX_ACTOR_CHARS, Actor
 from skitter.model.job import Report
 
 
@@ -28,15 +30,15 @@ async def list_jobs(url: str) -> list[str]:
     return wire.read_names(await _ask_once(url, wire.JOBS_PATH))
 
 
-async def drop_job(url: str, job_name: str) -> bool:
-    """Remove a job and everything of it; False: there was none."""
-    return wire.read_flag(await _ask_once(url, f"{wire.JOBS_PATH}/{job_name}/{wire.DROP}"))
+async def drop_job(url: str, job_name: str, actor: Actor | None = None) -> bool:
+    """Remove a job and everything of it; False: there was none. The master records it, and who asks for it."""
+    return wire.read_flag(await _ask_once(url, f"{wire.JOBS_PATH}/{job_name}/{wire.DROP}", actor))
 
 
-async def _ask_once(url: str, path: str) -> bytes:
+async def _ask_once(url: str, path: str, actor: Actor | None = None) -> bytes:
     client = MasterClient(parse_address(url))
     try:
-        headers = {wire.CALL_HEADER: secrets.token_hex(16)}
+        headers = {wire.CALL_HEADER: secrets.token_hex(16), **_claim_of(actor)}
         return await client.call(path, b"", wire.LONG_CALL_SECONDS, headers=headers)
     finally:
         await client.close()
@@ -45,9 +47,10 @@ async def _ask_once(url: str, path: str) -> bytes:
 class HttpFrontier:
     """A Frontier behind a master, for one job and one event loop. Its other methods come from ``wire.METHODS``."""
 
-    def __init__(self, client: MasterClient, job_name: str) -> None:
+    def __init__(self, client: MasterClient, job_name: str, actor: Actor | None = None) -> None:
         self._client = client
         self._name = job_name
+        self._claim = _claim_of(actor)
         self._was_there = False
         """The job: a master that refuses to begin one has not lost it."""
         self._spec, self._spec_tag = wire.NO_SPEC, ""
@@ -64,6 +67,10 @@ class HttpFrontier:
         limit = min(timeout_seconds, wire.MAX_POLL_SECONDS)
         body = wire.encode(wire.WaitForWork(worker, limit))
         return wire.read_flag(await self._client.call(self._path(wire.WAIT), body, limit))
+
+    def acting_for(self, actor: Actor) -> Frontier:
+        """See ``contract.RecordsMutations``: the master records, whoever asks."""
+        return cast("Frontier", HttpFrontier(self._client, self._name, actor))
 
     async def close(self) -> None:
         await self._client.close()
@@ -103,8 +110,10 @@ class HttpFrontier:
     def _headers(self, name: str) -> dict[str, str] | None:
         if name == "begin":
             # Of all calls it is this one that a store does not know again.
-            return {wire.CALL_HEADER: secrets.token_hex(16)}
-        return {wire.SPEC_HEADER: self._spec_tag} if name == "report" and self._spec_tag else None
+            return {wire.CALL_HEADER: secrets.token_hex(16), **self._claim}
+        if name == "report" and self._spec_tag:
+            return {wire.SPEC_HEADER: self._spec_tag}
+        return self._claim or None
 
     def _with_spec(self, report: Report, size_bytes: int) -> Report:
         """A report with the specification that was not sent again; a large one is kept for that."""
@@ -127,6 +136,11 @@ class HttpFrontier:
 
     def _path(self, name: str) -> str:
         return f"{wire.JOBS_PATH}/{self._name}/{name}"
+
+
+def _claim_of(actor: Actor | None) -> dict[str, str]:
+    # Quoted: the name of a user may have any character.
+    return {wire.ACTOR_HEADER: quote(actor.name[:MAX_ACTOR_CHARS], safe=":@ ")} if actor is not None else {}
 
 
 def _packed(arguments: msgspec.Struct) -> bytes:

@@ -20,6 +20,7 @@ from skitter.frontier.redis.frontier import OtherShardsError, RedisFrontier
 from skitter.frontier.redis.jobs import prefix_of, prefixes_of
 from skitter.frontier.redis.shards.frontier import ShardedFrontier
 from skitter.frontier.redis.shards.shard import Shard
+from skitter.model.audit import Actor
 from skitter.model.job import Begun, JobSpec
 from skitter.redis_driver.address import MAX_SHARDS, Address, parse_address
 from skitter.redis_driver.server_checks import count_masters
@@ -165,6 +166,14 @@ class LazyFrontier:
     distinct_urls = _of_opened(Frontier.distinct_urls)
     capacity = _of_opened(Frontier.capacity)
     check_consistency = _of_opened(Frontier.check_consistency)
+
+    def acting_for(self, actor: Actor) -> Frontier:
+        """See ``contract.RecordsMutations``."""
+        # Only who acts for somebody loads them.
+        from skitter.audit.redis_trail import RedisTrail
+        from skitter.frontier.recorded_frontier import recorded_frontier
+
+        return recorded_frontier(self, RedisTrail(self._address), self._name, actor)
 
     async def close(self) -> None:
         if self._opened is not None:

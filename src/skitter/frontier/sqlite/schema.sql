@@ -38,6 +38,7 @@
 -- jars      cookies by session and registrable domain: msgpack of a list of model.session.Cookie. They are secrets
 -- sessions  those that the frontier hands out: msgpack of model.session.SessionRecord
 -- delivered ids of pages whose items every sink holds, of all runs (the setting dedup_scope)
+-- audit     mutations of operators, of all jobs of the file: audit.entry.Stored. As young as cards
 
 CREATE TABLE jobs (
     job INTEGER PRIMARY KEY,
@@ -249,3 +250,5 @@ CREATE TABLE IF NOT EXISTS distinct_urls (
     job INTEGER PRIMARY KEY,
     registers BLOB NOT NULL
 );
+
+CREATE TABLE IF NOT EXISTS audit (seq INTEGER PRIMARY KEY, body BLOB NOT NULL, hash TEXT NOT NULL);

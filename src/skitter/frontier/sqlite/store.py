@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from skitter import private_files
+from skitter.audit import sqlite_table
+from skitter.audit.entry import Draft
 from skitter.errors import FormatError, FrontierError, VanishedError
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.damage_errors import UNREADABLE, damaged
@@ -256,6 +258,10 @@ class SqliteStore:
     def use_open_file(self) -> bool:
         self._uses_open_file = True
         return True
+
+    def append_to_trail(self, draft: Draft) -> int:
+        """Append an entry to the audit trail, in the transaction that runs."""
+        return sqlite_table.append(self._connection, draft, sqlite_table.archive_of(self._path))
 
     async def _begin_when_free(self) -> None:
         """Begin as soon as no other process has a transaction; the loop goes on meanwhile, and locks nobody out."""

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,7 +14,7 @@ from aiohttp import web
 
 from skitter.web.access import Access
 from skitter.web.api.job_reads import JobDetail, JobReads, JobRow, JobsQuery
-from skitter.web.api.live_figures import LiveFigures, Topic, Watcher
+from skitter.web.api.live_figures import LiveFigures, Watcher
 from skitter.web.api.route import Call, Page, check_scope
 from skitter.web.call_limits import BusyError
 from skitter.web.credentials import Credential
@@ -60,7 +61,6 @@ class EventStreams:
         name = f"{call.credential.kind}:{call.credential.name}"
         if self._streams.total() >= MAX_STREAMS or self._streams[name] >= MAX_STREAMS_OF_ONE:
             raise BusyError("too many streams of events are open", hint="close some tabs")
-        topics = self._topics(call)
         response = web.StreamResponse(
             headers={
                 "Content-Type": "text/event-stream; charset=utf-8",
@@ -70,18 +70,17 @@ class EventStreams:
             }
         )
         watcher = Watcher()
+        endings = self._watch(call, watcher)
         self._streams[name] += 1
         self._watchers.add(watcher)
         try:
             await _write(call.request, response, b"retry: 3000\n\n")
-            for topic in topics:
-                topic.add(watcher)
             await self._send(call, response, watcher)
         except ConnectionError:
             pass
         finally:
-            for topic in topics:
-                topic.remove(watcher)
+            for end in endings:
+                end()
             self._watchers.discard(watcher)
             self._streams[name] -= 1
             self._streams += Counter()
@@ -115,9 +114,11 @@ class EventStreams:
         except RefusedError:
             return False
 
-    def _topics(self, call: Call) -> list[Topic]:
+    def _watch(self, call: Call, watcher: Watcher) -> list[Callable[[], None]]:
+        """Look at what a call asks for; how to end that."""
         query: EventsQuery = call.query
-        topics = []
+        watch = partial(self._figures.watch, watcher)
+        endings = []
         if query.job:
             check_scope(call.credential, query.job)
             store, job = call.store, query.job
@@ -128,15 +129,15 @@ class EventStreams:
             async def read_sample() -> Any:
                 return (await self._figures.history(store, job, 0.0))[-1]
 
-            topics.append(self._figures.topic(("job", store.name, job), "job", read_job))
-            topics.append(self._figures.topic(("sample", store.name, job), "sample", read_sample))
+            endings.append(watch(("job", store.name, job), "job", read_job))
+            endings.append(watch(("sample", store.name, job), "sample", read_sample))
         if query.jobs:
             chosen = [store.name for store in call.chosen_stores()]
             listing = JobsQuery(store=query.store, search=query.search, state=query.state, limit=LISTED_JOBS)
             asked = msgspec.structs.replace(call, query=listing)
             key = ("jobs", tuple(chosen), query.search, query.state, call.credential.jobs)
-            topics.append(self._figures.topic(key, "jobs", _read_jobs(self._reads, asked)))
-        return topics
+            endings.append(watch(key, "jobs", _read_jobs(self._reads, asked)))
+        return endings
 
 
 def _read_jobs(reads: JobReads, call: Call) -> Callable[[], Awaitable[Page[JobRow]]]:

@@ -17,7 +17,7 @@ from skitter.app.submit import Submitted, submission_config, submit_job
 from skitter.app.views.fsck import check_job
 from skitter.cluster.process_identity import live_workers
 from skitter.errors import DamageError, JobError, MissingJobError, UsageError
-from skitter.frontier.contract import Frontier
+from skitter.frontier.contract import Frontier, acting_for
 from skitter.frontier.http.wire import Role
 from skitter.model.consistency import Consistency
 from skitter.model.job import Begun, Command, Job
@@ -254,7 +254,7 @@ class JobChanges:
                 f"workers are at the job: {call.job}: {', '.join(worker.id for worker in living[:5])}",
                 hint="stop the job first; one that has --stay ends by Ctrl-C or kill only",
             )
-        if not await call.store.drop(call.job):
+        if not await call.store.drop(call.job, call.actor):
             raise MissingJobError(f"no such job: {call.job}", hint="the list of jobs has those that there are")
         self._figures.forget(call.store, call.job)
         return Dropped(job=call.job, dropped=True)
@@ -283,7 +283,7 @@ class JobChanges:
         if isinstance(store, FolderStore):
             config = msgspec.structs.replace(config, frontier=_submission_url(store, config.spec.name))
         check_scope(call.credential, config.spec.name)
-        submitted: Submitted = await submit_job(config, on_event=lambda _: None, keeps_items=True)
+        submitted: Submitted = await submit_job(config, on_event=lambda _: None, keeps_items=True, actor=call.actor)
         self._figures.forget(store, submitted.job)
         return Answer(value=submitted, status=201)
 
@@ -303,7 +303,7 @@ class JobChanges:
         """The frontier of a job that is about to be changed; its figures are read anew afterwards."""
         try:
             async with opened_job(call, alone=alone) as frontier:
-                yield frontier
+                yield acting_for(frontier, call.actor)
         finally:
             self._figures.forget(call.store, call.job)
 

@@ -140,10 +140,19 @@ class LiveFigures:
         report = await self.report(store, job)
         return [sample for sample in self._sampled(store, job, report) if sample.at > since]
 
-    def topic(self, key: tuple[Any, ...], event: str, read: Callable[[], Awaitable[Any]]) -> Topic:
-        """The topic of a key, which is made if nobody looks at it yet."""
-        self._topics = {known: topic for known, topic in self._topics.items() if topic.is_watched}
-        return self._topics.setdefault(key, Topic(event, read))
+    def watch(
+        self, watcher: Watcher, key: tuple[Any, ...], event: str, read: Callable[[], Awaitable[Any]]
+    ) -> Callable[[], None]:
+        """Let a watcher look at the topic of a key, which is made if nobody does yet; call the answer to end that."""
+        topic = self._topics.setdefault(key, Topic(event, read))
+        topic.add(watcher)
+
+        def end() -> None:
+            topic.remove(watcher)
+            if not topic.is_watched and self._topics.get(key) is topic:
+                del self._topics[key]
+
+        return end
 
     async def _read(self, store: Store, job: str) -> Report:
         await store.check_job(job)

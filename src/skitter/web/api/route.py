@@ -24,12 +24,13 @@ from skitter.errors import (
     VanishedError,
 )
 from skitter.frontier.http.wire import Role
+from skitter.model.audit import Actor
 from skitter.model.job_name import check_job_name
 from skitter.model.secrets import without_secrets, without_secrets_inside
 from skitter.web.access import not_known
 from skitter.web.call_limits import BusyError, CallLimits
 from skitter.web.credentials import Credential
-from skitter.web.frontier_routes import CREDENTIAL, RefusedError, in_time, not_permitted
+from skitter.web.frontier_routes import CREDENTIAL, RefusedError, actor_of, in_time, not_permitted
 from skitter.web.stores import Store
 
 PREFIX = "/api/v1"
@@ -109,6 +110,11 @@ class Call(msgspec.Struct, kw_only=True):
             raise RefusedError(404 if name else 400, message, hint=f"there are: {', '.join(self.stores)}")
         return self.stores[name]
 
+    @property
+    def actor(self) -> Actor:
+        """Who is recorded in the audit trail."""
+        return actor_of(self.credential, self.request)
+
     def chosen_stores(self) -> list[Store]:
         """The store that the query names, or all of them."""
         return [self.store] if self.query.store else list(self.stores.values())
@@ -138,7 +144,8 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     answer: Any = None
     """The type of the answer, for the document; None: no content."""
     status: int = 200
-    timeout_seconds: float = READ_SECONDS
+    timeout_seconds: float | None = READ_SECONDS
+    """None: it goes on until its client goes."""
     media_type: str = "application/json"
 
     @property

@@ -7,6 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
+from skitter.app.audit import Verification
 from skitter.app.schedules import ScheduleView
 from skitter.app.submit import Submitted
 from skitter.app.views.proxies import ProxyView
@@ -15,14 +16,15 @@ from skitter.app.views.settings import JobSetting
 from skitter.app.views.status import WorkerView
 from skitter.app.views.why import WhyView
 from skitter.frontier.http.wire import LONG_CALL_SECONDS, Role
+from skitter.model.audit import AuditRow
 from skitter.model.intake import IntakeSeen
 from skitter.model.job import HostSeen, Report, SinkSeen
 from skitter.model.schedule import HistoryRow
 from skitter.model.store_capacity import StoreCapacity
 from skitter.web.access import Access
+from skitter.web.api import audit, schedules
 from skitter.web.api import job_changes as changes
 from skitter.web.api import job_reads as reads
-from skitter.web.api import schedules
 from skitter.web.api.event_stream import EventsQuery, EventStreams
 from skitter.web.api.live_figures import LiveFigures
 from skitter.web.api.openapi import document
@@ -81,6 +83,24 @@ class ApiRoutes:
                 status=204,
             ),
             _read("/openapi.json", Role.VIEWER, "This document", self._document, dict[str, Any]),
+            _read(
+                "/audit",
+                Role.OPERATOR,
+                "What operators did, the newest first",
+                audit.rows,
+                Page[AuditRow],
+                audit.AuditQuery,
+            ),
+            Route(
+                method="GET",
+                path="/audit/verify",
+                role=Role.ADMIN,
+                summary="Whether the audit trail is whole",
+                handle=audit.verify,
+                query=audit.VerifyQuery,
+                answer=Verification,
+                timeout_seconds=LONG_CALL_SECONDS,
+            ),
             _read("/stores", Role.VIEWER, "The stores that are served", self._reads.stores, reads.StoresAnswer),
             Route(
                 method="GET",
@@ -90,7 +110,7 @@ class ApiRoutes:
                 handle=self._streams.handle,
                 query=EventsQuery,
                 answer=str,
-                timeout_seconds=float("inf"),
+                timeout_seconds=None,
                 media_type="text/event-stream",
             ),
         ]

@@ -10,6 +10,7 @@ import msgspec
 
 from skitter.app.schedules import CommandTarget, Schedules, ScheduleView
 from skitter.errors import ScheduleStoreError, UsageError
+from skitter.model.audit import Actor
 from skitter.model.schedule import HistoryRow
 from skitter.web.api.job_reads import PageQuery
 from skitter.web.api.route import Call, Rows, StoreQuery
@@ -60,7 +61,7 @@ class ScheduleRoutes:
         found: list[ScheduleRow] = []
         leader = ""
         for store in call.chosen_stores():
-            async with _opened(store.schedules_url) as schedules:
+            async with _opened(store.schedules_url, call.actor) as schedules:
                 if schedules is None:
                     continue
                 for view in await schedules.list():
@@ -104,7 +105,7 @@ class ScheduleRoutes:
         """The schedules of the call's store, and the name of one that is there and that the caller may see."""
         name = call.names["name"]
         missing = RefusedError(404, f"no such schedule: {name[:100]}", hint="the list of schedules names them")
-        async with _opened(call.store.schedules_url) as schedules:
+        async with _opened(call.store.schedules_url, call.actor) as schedules:
             views = {} if schedules is None else {view.name: view for view in await schedules.list()}
             if schedules is None or name not in views or not _may_see(call.credential, views[name]):
                 raise missing
@@ -112,10 +113,10 @@ class ScheduleRoutes:
 
 
 @asynccontextmanager
-async def _opened(url: str) -> AsyncIterator[Schedules | None]:
+async def _opened(url: str, actor: Actor) -> AsyncIterator[Schedules | None]:
     """The schedules of a store; None: it has no place for them."""
     try:
-        schedules = Schedules(url, check_command=_refuse)
+        schedules = Schedules(url, check_command=_refuse, actor=actor)
     except UsageError:
         yield None
         return
