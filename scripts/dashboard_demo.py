@@ -25,7 +25,7 @@ from typing import Any, Self
 from skitter.testing.web import WebSpec, served
 
 FOREIGN = "http://attacker.invalid/stolen"
-HOSTILE = f"""<img src={FOREIGN} onerror="window.attacked=1"><script>window.attacked=1</script>"'>{{{{7*7}}}}‮"""
+HOSTILE = f"""<img src={FOREIGN} onerror="window.attacked=1"><script>window.attacked=1</script>"'>{{{{7*7}}}}\u202e"""
 """Markup that a page of a stranger may have in any text."""
 _SPIDER = """
 import skitter

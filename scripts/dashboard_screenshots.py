@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, sync_playwright
 
 from dashboard_demo import Demo
 from skitter.fetch.browser.chromium import find_chromium
@@ -38,13 +38,18 @@ LOOKS = {
 FOLDER = Path("build/screenshots")
 
 
+def _print_error(message: ConsoleMessage) -> None:
+    if message.type == "error":
+        print(message.text, file=sys.stderr)
+
+
 def taken(browser: Browser, demo: Demo, names: list[str]) -> Iterator[Path]:
     """Take pictures of pages, each as a whole."""
     failure = demo.get("/jobs/catalogue/failures", "&limit=1")["rows"]
     for look, (width, theme, language) in LOOKS.items():
         context = browser.new_context(viewport={"width": width, "height": 900}, locale=language, color_scheme=theme)  # type: ignore[arg-type]
         page = context.new_page()
-        page.on("console", lambda message: message.type == "error" and print(message.text, file=sys.stderr))
+        page.on("console", _print_error)
         page.on("pageerror", lambda error: print(error, file=sys.stderr))
         for name in names:
             address = PAGES[name]

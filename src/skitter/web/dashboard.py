@@ -1,4 +1,4 @@
-"""Routes of the dashboard: the files of ``assets/``, read once, each with an ETag. They hold no data and need no credential."""
+"""Routes of the dashboard: the files of ``assets/``, which hold no data and need no credential, each with an ETag."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Watched:
         self.open_streams: set[Any] = set()
         self.page.on("request", self._asked)
         for over in ("requestfinished", "requestfailed"):
-            self.page.on(over, lambda request: self.open_streams.discard(request))  # type: ignore[call-overload]
+            self.page.on(over, self._over)  # type: ignore[call-overload]
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
         self.page.on("dialog", lambda dialog: self.problems.append(f"dialog: {dialog.message}"))
         self.page.on("console", self._said)
@@ -38,6 +38,9 @@ class Watched:
         self.requests.append(request.url)
         if "/api/v1/events" in request.url:
             self.open_streams.add(request)
+
+    def _over(self, request: Any) -> None:
+        self.open_streams.discard(request)
 
     def _said(self, message: Any) -> None:
         # A server that is away on purpose is told of by the browser itself.

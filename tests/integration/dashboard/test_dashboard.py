@@ -1,4 +1,4 @@
-"""Every page of the dashboard: drawn without errors, usable at 400 px and by everybody, and safe from what sites write."""
+"""The dashboard in a real browser: every page and action, hostile sites, the stream of events, logins."""
 
 from __future__ import annotations
 
@@ -153,6 +153,9 @@ def test_a_job_is_steered_by_the_keyboard_alone(tab: Callable[..., Any], demo: A
     page.keyboard.press("g")
     page.keyboard.press("s")
     page.get_by_role("heading", name="Schedules").wait_for()
+    page.keyboard.press("g")
+    page.keyboard.press("a")
+    page.locator("tbody tr", has_text="pause").filter(has_text="catalogue").wait_for()
 
 
 def test_what_is_asked_before_a_job_is_stopped_and_begun_anew(tab: Callable[..., Any], demo: Any) -> None:

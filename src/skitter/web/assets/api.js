@@ -1,6 +1,7 @@
 // Calls of /api/v1, and nothing else.
 
-const BASE = "/api/v1";
+// Relative to the page, so that a reverse proxy may serve it below a path.
+const BASE = "api/v1";
 const TIMEOUT_MS = 30_000;
 const REMEMBERED = 60;
 

@@ -146,7 +146,7 @@ function drawTop() {
   const link = (name) => h("a", { href: `#/${name}`, "aria-current": current === name ? "page" : null }, t(`nav.${name}`));
   const theme = document.documentElement.dataset.theme ?? "system";
   replace(top,
-    h("a.brand", { href: "#/jobs", "aria-label": t("nav.home") }, h("img", { src: "/assets/favicon.svg", alt: "", width: 22, height: 22 }), h("span", { "aria-hidden": "true" }, "skitter")),
+    h("a.brand", { href: "#/jobs", "aria-label": t("nav.home") }, h("img", { src: "assets/favicon.svg", alt: "", width: 22, height: 22 }), h("span", { "aria-hidden": "true" }, "skitter")),
     session.role && h("nav", { "aria-label": t("nav.main") }, link("jobs"), link("schedules"), view.may("operator") && link("audit")),
     h("div.tools", {},
       h("span.connection", { id: "live", role: "status", class: liveState, title: t(`live.${liveState}.title`) }, h("span.dot", { "aria-hidden": "true" }), h("span", {}, t(`live.${liveState}`))),

@@ -30,7 +30,7 @@ export function recall(key) {
 export async function loadTexts(language = stored("skitter.language")) {
   const asked = language || navigator.languages.map((tag) => tag.split("-")[0]).find((tag) => tag in LANGUAGES);
   chosen = asked in LANGUAGES ? asked : "en";
-  const answer = await fetch(`/assets/texts/${chosen}.json`);
+  const answer = await fetch(`assets/texts/${chosen}.json`);
   texts = await answer.json();
   document.documentElement.lang = chosen === "zh" ? "zh-Hans" : chosen;
 }
