@@ -155,7 +155,9 @@ def test_a_job_is_steered_by_the_keyboard_alone(tab: Callable[..., Any], demo: A
     page.get_by_role("heading", name="Schedules").wait_for()
     page.keyboard.press("g")
     page.keyboard.press("a")
-    page.locator("tbody tr", has_text="pause").filter(has_text="catalogue").wait_for()
+    page.locator("tbody tr", has_text="pause").filter(has_text="catalogue").first.wait_for()
+    page.get_by_role("button", name="Verify").press("Enter")
+    page.get_by_text("The trail is whole").wait_for()
 
 
 def test_what_is_asked_before_a_job_is_stopped_and_begun_anew(tab: Callable[..., Any], demo: Any) -> None:

@@ -3,13 +3,15 @@
 import { get } from "../api.js";
 import { toastProblem } from "../dialogs.js";
 import { h, replace } from "../elements.js";
-import { instant } from "../format.js";
+import { instant, number } from "../format.js";
 import { pagedTable } from "../table.js";
 import { t } from "../texts.js";
-import { badge, choice, emptyState, jobHref, keepInAddress, searchBox } from "../widgets.js";
+import { badge, choice, emptyState, facts, jobHref, keepInAddress, searchBox } from "../widgets.js";
+
+const VERIFY_MS = 300_000;
 
 export async function audit(view) {
-  const filter = { job: view.route.query.job ?? "", store: view.route.query.store ?? view.stores[0]?.name ?? "" };
+  const filter = { job: view.route.query.job ?? "", actor: view.route.query.actor ?? "", store: view.route.query.store ?? view.stores[0]?.name ?? "" };
   const list = pagedTable({
     caption: t("nav.audit"),
     key: (row) => row.id ?? `${row.at} ${row.actor} ${row.action} ${row.job}`,
@@ -30,12 +32,23 @@ export async function audit(view) {
     keepInAddress(filter);
     return list.start();
   };
+  const verified = h("div", { "aria-live": "polite" });
+  const verify = async () => {
+    const found = await get("/audit/verify", { store: filter.store }, { timeout: VERIFY_MS });
+    replace(verified, h("section.panel", {},
+      h("p", {}, found.ok ? badge("done", t("audit.whole", { entries: number(found.entries) })) : badge("failed", t("audit.not_whole"))),
+      found.problems.length > 0 && h("ul", {}, found.problems.map((problem) => h("li", {}, problem))),
+      facts([[t("audit.head"), h("code", {}, found.head)]])));
+  };
   view.setTitle(t("nav.audit"));
   view.watch(null);
   replace(view.main,
     h("div.heading", {}, h("h1", { tabindex: "-1" }, t("nav.audit"))),
     h("div.toolbar", { role: "search" }, searchBox(t("audit.job"), filter.job, (job) => apply({ job }), "/"),
-      view.stores.length > 1 && choice(t("jobs.store"), filter.store, view.stores.map(({ name }) => [name, name]), (store) => apply({ store }))),
+      searchBox(t("audit.who"), filter.actor, (actor) => apply({ actor })),
+      view.stores.length > 1 && choice(t("jobs.store"), filter.store, view.stores.map(({ name }) => [name, name]), (store) => apply({ store })),
+      view.may("admin") && h("button", { type: "button", onclick: () => view.run(verify, verified) }, t("audit.verify"))),
+    verified,
     list.element);
   await apply({});
 }
