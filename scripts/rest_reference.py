@@ -79,7 +79,7 @@ def _type(schema: dict[str, Any]) -> str:
     if "anyOf" in schema:
         return " or ".join(_type(one) for one in schema["anyOf"])
     if "$ref" in schema:
-        return schema["$ref"].rpartition("/")[2]
+        return str(schema["$ref"]).rpartition("/")[2]
     kind = {"integer": "whole number", "string": "text", "boolean": "true or false", "array": "list"}.get(
         schema.get("type", "any"), schema.get("type", "any")
     )

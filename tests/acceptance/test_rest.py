@@ -20,6 +20,8 @@ import pytest
 from rig.filled_jobs import fill_job
 from rig.master import Master
 
+from certificates import Authority
+from skitter import connect
 from skitter.web.users import UserFile
 
 ROLES = ("viewer", "worker", "operator", "admin")
@@ -465,6 +467,41 @@ def test_without_a_store_the_jobs_of_the_folder_are_served(skitter: Any, tmp_pat
         assert browser.get("/schedules/nightly/history")["rows"] == []
         assert browser.ask("POST", "/schedules/nothing/run").status == 404
         assert browser.ask("DELETE", "/schedules/nightly").json == {"name": "nightly", "removed": True}
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+def test_the_python_client_does_everything_through_a_master(skitter: Any, site: Any, tmp_path: Path) -> None:
+    site.page("/a", "<title>a</title>")
+    site.page("/b", "<title>b</title>")
+    authority = Authority(tmp_path / "ca")
+    cert, key = authority.issue("master")
+    private_file(tmp_path / "tokens", f"operator {TOKENS['operator']}\n")
+    private_file(tmp_path / "own", TOKENS["operator"])
+    tls = ("--tls-cert", cert, "--tls-key", key, "--token-file", "tokens")
+    process = skitter.start("serve", "--frontier", "sqlite:m.db", "--bind", "127.0.0.1:0", *tls)
+    try:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip().rstrip("/")
+        assert address.startswith("https://127.0.0.1:")
+        url = f"{address}?ca={authority.file}&token_file={tmp_path / 'own'}"
+        with connect(url) as client:
+            (first,) = client.submit(site.url("/a"), job="j", settings={"delay_seconds": 0})
+            assert client.add([site.url("/a"), site.url("/b")], job="j") == 1
+            client.change_settings("j", {"per_host": 3})
+            trace = client.state(first)
+            assert trace is not None
+            assert trace.state == "queued"
+            skitter.run("worker", "--frontier", url, "--job", "j")
+            assert client.wait("j", timeout_seconds=30).state == "finished"
+            assert client.counts("j").done == 2
+            assert [item["title"] for item in client.items(first)] == ["a"]
+            assert sorted(item["title"] for _, item in client.results("j")) == ["a", "b"]
+            (job,) = client.jobs()
+            assert (job.job, job.state, job.done) == ("j", "finished", 2)
+            assert isinstance(client.workers("j"), list)
     finally:
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)

@@ -22,7 +22,8 @@ from skitter.frontier.http.wire import Role
 from skitter.model.consistency import Consistency
 from skitter.model.job import Begun, Command, Job
 from skitter.model.request import Fingerprinter, Request
-from skitter.web.api.job_reads import check_class, host_of, newest_dead, opened_job
+from skitter.web.api.failures import check_class, host_of, newest_dead
+from skitter.web.api.job_reads import opened_job
 from skitter.web.api.live_figures import LiveFigures
 from skitter.web.api.route import Answer, Call, check_scope
 from skitter.web.frontier_routes import RefusedError, not_permitted

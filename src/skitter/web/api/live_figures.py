@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
@@ -21,7 +22,6 @@ POLL_SECONDS = 2.0
 FRESH_SECONDS = 1.0
 """A report that was read so lately is given to whoever else asks."""
 HOSTS_TOLD = 16
-MAX_REPORTS = 256
 MAX_SERIES = 100
 """Jobs whose samples are kept; of those, the one that was looked at least lately goes first."""
 MAX_SAMPLES = 900
@@ -29,6 +29,7 @@ _AGES = ((600.0, 0.0), (3600.0, 10.0), (float("inf"), 60.0))
 """Samples up to this age are so far apart at least."""
 
 Key = tuple[str, str]
+log = logging.getLogger("skitter.web")
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +100,10 @@ class Topic:
                 messages = [(self.event, encoded(value))]
             except SkitterError as error:
                 messages = [("problem", encoded(problem_of(error)))]
+            except Exception as error:
+                # A stream that says nothing any more would look alive.
+                log.exception("the figures of a stream cannot be read: %s", self.event)
+                messages = [("problem", encoded(problem_of(error)))]
             if messages != self.messages:
                 self.messages = messages
                 for watcher in self._watchers:
@@ -112,7 +117,7 @@ class LiveFigures:
     def __init__(self, seen_report: Callable[[str, str, Report], Report]) -> None:
         """``seen_report``: adds to a report of a store's job what this server knows of its workers."""
         self._seen_report = seen_report
-        self._reports: OrderedDict[Key, tuple[float, asyncio.Task[Report]]] = OrderedDict()
+        self._reports: dict[Key, tuple[float, asyncio.Task[Report]]] = {}
         self._series: OrderedDict[Key, list[Sample]] = OrderedDict()
         self._topics: dict[tuple[Any, ...], Topic] = {}
 
@@ -125,11 +130,15 @@ class LiveFigures:
             task = asyncio.create_task(self._read(store, job))
             # Whoever asked may be gone when it fails.
             task.add_done_callback(lambda done: done.cancelled() or done.exception())
+            self._drop_old(now)
             self._reports[key] = now, task
-            self._reports.move_to_end(key)
-            while len(self._reports) > MAX_REPORTS:
-                self._reports.popitem(last=False)
         return await asyncio.shield(task)
+
+    def _drop_old(self, now: float) -> None:
+        """Reports that nobody will be given any more: one may have a hundred thousand seeds."""
+        old = [key for key, (at, task) in self._reports.items() if task.done() and now - at > FRESH_SECONDS]
+        for key in old:
+            del self._reports[key]
 
     def forget(self, store: Store, job: str) -> None:
         """Read the job anew when it is next asked for: it was changed."""

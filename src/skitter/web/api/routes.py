@@ -22,7 +22,7 @@ from skitter.model.job import HostSeen, Report, SinkSeen
 from skitter.model.schedule import HistoryRow
 from skitter.model.store_capacity import StoreCapacity
 from skitter.web.access import Access
-from skitter.web.api import audit, schedules
+from skitter.web.api import audit, failures, schedules
 from skitter.web.api import job_changes as changes
 from skitter.web.api import job_reads as reads
 from skitter.web.api.event_stream import EventsQuery, EventStreams
@@ -44,6 +44,7 @@ class ApiRoutes:
     ) -> None:
         figures = LiveFigures(seen_report)
         self._reads = reads.JobReads(figures)
+        self._failures = failures.FailureReads(figures)
         self._changes = changes.JobChanges(figures)
         self._schedules = schedules.ScheduleRoutes()
         self._session = SessionRoutes(access)
@@ -130,11 +131,11 @@ class ApiRoutes:
             read(
                 "/failures",
                 "Requests that failed for good",
-                of_job.failures,
-                Page[reads.FailureRow],
-                reads.FailuresQuery,
+                self._failures.rows,
+                Page[failures.FailureRow],
+                failures.FailuresQuery,
             ),
-            read("/failures/summary", "Failures by class and host", of_job.failure_summary, reads.FailureSummary),
+            read("/failures/summary", "Failures by class and host", self._failures.summary, failures.FailureSummary),
             read("/items", "Some items, and how full fields are", of_job.items, reads.ItemsAnswer, reads.ItemsQuery),
             read("/sinks", "Targets and how far each is", of_job.sinks, Rows[SinkSeen]),
             read("/intakes", "Sources of requests", of_job.intakes, Rows[IntakeSeen]),
