@@ -5,7 +5,8 @@ import { clock } from "./format.js";
 import { t } from "./texts.js";
 
 const HEIGHT = 132;
-const MARGIN = { top: 8, right: 8, bottom: 20, left: 58 };
+const MARGIN = { top: 8, right: 8, bottom: 20 };
+const LETTER_PIXELS = 6.3;
 const GAP_SECONDS = 150;
 const TABLE_ROWS = 30;
 
@@ -25,6 +26,7 @@ export function chart({ title, format, stacked = false, names = [] }) {
   let points = [];
   let cursor = null;
   let width = 0;
+  let left = 0;
 
   new ResizeObserver(([entry]) => {
     width = Math.floor(entry.contentRect.width);
@@ -47,7 +49,7 @@ export function chart({ title, format, stacked = false, names = [] }) {
 
   function x(at) {
     const [first, last] = span();
-    return MARGIN.left + ((at - first) / (last - first)) * (width - MARGIN.left - MARGIN.right);
+    return left + ((at - first) / (last - first)) * (width - left - MARGIN.right);
   }
 
   function point(pixels) {
@@ -78,6 +80,7 @@ export function chart({ title, format, stacked = false, names = [] }) {
     }
     const highest = Math.max(...points.map((each) => (stacked ? sum(each) : Math.max(...each.values.map((value) => value ?? 0)))));
     const top = niceTop(highest);
+    left = 10 + LETTER_PIXELS * Math.max(...[0, top / 2, top].map((value) => format(value).length));
     const y = (value) => HEIGHT - MARGIN.bottom - (value / top) * (HEIGHT - MARGIN.top - MARGIN.bottom);
     replace(picture, axes(top, y), names.map((_, index) => (stacked ? area(index, y) : line(index, y))).flat(), mark(y));
     return undefined;
@@ -96,11 +99,11 @@ export function chart({ title, format, stacked = false, names = [] }) {
   function axes(top, y) {
     const [first, last] = span();
     const across = [0, top / 2, top].map((value) => [
-      svg("line.grid", { x1: MARGIN.left, x2: width - MARGIN.right, y1: y(value), y2: y(value) }),
-      svg("text", { x: MARGIN.left - 6, y: y(value) + 4, "text-anchor": "end" }, format(value)),
+      svg("line.grid", { x1: left, x2: width - MARGIN.right, y1: y(value), y2: y(value) }),
+      svg("text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, format(value)),
     ]);
     const times = [
-      svg("text", { x: MARGIN.left, y: HEIGHT - 4 }, clock(first)),
+      svg("text", { x: left, y: HEIGHT - 4 }, clock(first)),
       svg("text", { x: width - MARGIN.right, y: HEIGHT - 4, "text-anchor": "end" }, clock(last)),
     ];
     return [across, times];

@@ -19,7 +19,7 @@ export async function audit(view) {
     load: (after) => get("/audit", { ...filter, limit: 100, after }),
     onError: toastProblem,
     columns: [
-      { name: "at", label: t("audit.when"), cell: (row) => instant(row.at) },
+      { name: "at", label: t("audit.when"), cell: (row) => h("span.when", {}, instant(row.at)) },
       { name: "actor", label: t("audit.who"), wide: true, cell: (row) => [h("span.name", {}, row.actor), row.claim ? h("span.sub", {}, t("audit.claims", { claim: row.claim })) : ""] },
       { name: "action", label: t("audit.what"), cell: (row) => h("code", {}, row.action) },
       { name: "job", label: t("jobs.job"), cell: (row) => (row.job ? h("a", { href: jobHref(filter.store, row.job) }, row.job) : "–") },

@@ -47,7 +47,7 @@ export async function schedule(view) {
     key: (row) => `${row.scheduled_at} ${row.manual}`,
     empty: () => h("p", {}, t("schedules.no_history")),
     columns: [
-      { name: "scheduled", label: t("schedules.scheduled"), cell: (row) => [instant(row.scheduled_at), row.manual ? h("span.sub", {}, t("schedules.manual")) : ""] },
+      { name: "scheduled", label: t("schedules.scheduled"), cell: (row) => [h("span.when", {}, instant(row.scheduled_at)), row.manual ? h("span.sub", {}, t("schedules.manual")) : ""] },
       { name: "outcome", label: t("schedules.outcome"), cell: (row) => [badge(row.outcome), row.reason ? h("span.sub", {}, row.reason) : ""] },
       { name: "took", label: t("schedules.took"), num: true, cell: (row) => (row.started_at && row.ended_at ? duration(row.ended_at - row.started_at) : "–") },
       { name: "job", label: t("jobs.job"), cell: (row) => (row.job ? h("a", { href: jobHref(store, row.job) }, row.job) : "–") },
