@@ -34,9 +34,13 @@ HOSTILE = {hostile!r}
 
 
 class Hostile(skitter.Spider):
+    gone = 0
+
     def start(self):
         for path in ("/", "/raises", "/gone", "/<img src=x onerror=attacked=1>?q=<script>attacked=1</script>", "/busy"):
             yield skitter.Request(self.site + path)
+        for number in range(int(self.gone)):
+            yield skitter.Request(f"{{self.site}}/gone/{{number}}")
 
     def parse(self, response):
         if "raises" in response.url:
@@ -109,7 +113,7 @@ class Demo:
                     "hostile",
                     *place,
                 ),
-                ("crawl", "hostile.py", "-a", f"site={site}", *attempts, "--job", "failing", *place),
+                ("crawl", "hostile.py", "-a", f"site={site}", "-a", "gone=60", *attempts, "--job", "failing", *place),
                 self.schedule("nightly"),
             )
         crawl = ("crawl", *web.urls, "--job", "catalogue", "-o", "catalogue.jsonl", "--workers", "2")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -179,18 +180,23 @@ def test_what_is_asked_before_a_job_is_stopped_and_begun_anew(tab: Callable[...,
 
 def test_failures_are_found_and_tried_again(tab: Callable[..., Any], demo: Any) -> None:
     page = tab().open("#/jobs/demo/failing/failures")
-    page.get_by_role("button", name="http_4xx 1").click()
-    row = page.locator("tbody tr", has_text="/gone")
-    row.wait_for()
-    assert page.locator("tbody tr").count() == 1
-    row.get_by_role("button", name="Retry").click()
+    rows = page.locator("tbody tr")
+    assert rows.count() == 50
+    page.get_by_role("button", name="Show more").click()
+    rows.nth(62).wait_for()
+    assert len({row.get_attribute("href") for row in page.locator("tbody td:first-child a.url").all()}) == 63
+    page.get_by_role("button", name="callback 1").click()
+    rows.nth(1).wait_for(state="detached")
+    rows.get_by_text("ValueError").first.click()
+    rows.get_by_text("Traceback").wait_for()
+    rows.get_by_role("button", name="Retry").click()
     page.get_by_text("Queued again: 1").wait_for()
-    page.get_by_role("button", name="http_4xx").wait_for(state="detached")
+    page.get_by_role("button", name="callback").wait_for(state="detached")
     page.evaluate("location.hash = '#/jobs/demo/failing/failures?order=oldest'")
     page.get_by_role("button", name="Retry all").click()
     page.get_by_role("dialog").get_by_role("button", name="Retry").click()
     page.get_by_text("Nothing has failed.").wait_for()
-    assert demo.get("/jobs/failing")["queued"] == 3
+    assert demo.get("/jobs/failing")["queued"] == 63
 
 
 def test_a_setting_is_changed_while_the_job_runs(tab: Callable[..., Any], demo: Any) -> None:
@@ -251,7 +257,22 @@ def test_a_schedule_is_paused_run_and_removed(tab: Callable[..., Any], demo: Any
     assert [row["name"] for row in demo.get("/schedules")["rows"]] == ["nightly"]
 
 
-# ---- the stream of events
+# ---- charts, and the stream of events
+
+
+def test_a_chart_can_be_read_by_keys_and_as_a_table(tab: Callable[..., Any]) -> None:
+    page = tab().open("#/jobs/demo/catalogue")
+    chart = page.locator("figure", has_text="Queued and in flight")
+    chart.locator("path.line").first.wait_for()
+    label = chart.locator("svg").get_attribute("aria-label")
+    assert label is not None
+    assert re.fullmatch(r"Queued and in flight: Queued [\d,.K]+, In flight \d+", label)
+    chart.locator("svg").focus()
+    page.keyboard.press("ArrowLeft")
+    assert re.search(r"\d\d:\d\d:\d\d", chart.locator("output").inner_text())
+    chart.get_by_text("As a table").click()
+    assert chart.locator("tbody tr").count() >= 2
+    assert chart.locator("thead th").all_inner_texts() == ["Time", "Queued", "In flight"]
 
 
 def show(page: Any, state: str) -> None:
