@@ -33,7 +33,7 @@ RECORDED = {
 """Commands that change what is stored, and by which mutations."""
 READ = set(
     "new list check shell fetch parse settings status failed items export why jobs logs serve egress plan completion"
-    " bench".split()
+    " bench user".split()
 )
 """Commands that change nothing of a job, or what no operator does: a master records for its clients, and an egress
 renews its own proxy."""

@@ -27,6 +27,7 @@ from skitter.web.api.routes import ApiRoutes
 from skitter.web.api.session import TooManyLoginsError
 from skitter.web.connections import Connection
 from skitter.web.credentials import TokenFile
+from skitter.web.dashboard import add_dashboard_routes
 from skitter.web.frontier_routes import FrontierRoutes, RefusedError
 from skitter.web.metrics_routes import add_metrics_routes
 from skitter.web.stores import Store, stores_of
@@ -85,6 +86,7 @@ class MasterServer:
                 routes.add_to(self.app)
         self._api.add_to(self.app)
         add_metrics_routes(self.app, list(self.stores.values()))
+        add_dashboard_routes(self.app)
         self._stopped = asyncio.Event()
         self.port = config.port
 
