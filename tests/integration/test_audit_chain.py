@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skitter.app.audit import TrailFilter, Trails, Verification
-from skitter.app.frontiers import open_frontier
+from skitter.app.frontiers import drop_job, open_frontier
 from skitter.audit.entry import DONE, GENESIS, Draft, hash_of, sealed
 from skitter.audit.entry import Stored as StoredEntry
 from skitter.audit.redis_trail import _APPEND, KEY, RESENT, RedisTrail
@@ -329,6 +329,22 @@ def test_an_entry_that_is_sent_again_is_appended_once(own_redis: Callable[..., A
     assert place.rows()[:3] == rows
     assert len(place.rows()) == 4
     place.close()
+
+
+async def test_a_job_in_shards_has_the_chain_of_its_cluster(services: Any) -> None:
+    """Its keys, and those of the trail, are on several nodes."""
+    url = services.need("redis-cluster")["url"]
+    frontier = open_frontier(url, "audited", create=True)
+    recorded = acting_for(frontier, ADA)
+    await recorded.begin(JobSpec(name="audited", spider=""))
+    await recorded.command(Command.PAUSE)
+    await frontier.close()
+    assert await drop_job(url, "audited", ADA)
+    async with Trails(url) as trails:
+        rows = await trails.rows(TrailFilter(job="audited"))
+        assert (await trails.verify([rows[0].hash])).ok
+    assert [(row.action, row.outcome) for row in rows] == [("drop", "done"), ("pause", "done"), ("begin", "done")]
+    assert (rows[1].before["state"], rows[1].after["state"]) == ("running", "paused")
 
 
 async def test_an_older_file_gets_a_trail_when_it_is_used(tmp_path: Path) -> None:
