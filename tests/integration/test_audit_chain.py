@@ -17,15 +17,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from skitter.app.audit import TrailFilter, Trails, Verification
-from skitter.app.frontiers import open_frontier
+from skitter.app.frontiers import drop_job, open_frontier
 from skitter.audit.entry import DONE, GENESIS, Draft, hash_of, sealed
 from skitter.audit.entry import Stored as StoredEntry
-from skitter.audit.redis_trail import KEY, RedisTrail
+from skitter.audit.redis_trail import _APPEND, KEY, RESENT, RedisTrail
 from skitter.audit.sqlite_table import TABLE, SqliteTrail
 from skitter.audit.trail import Trail
 from skitter.errors import UsageError
+from skitter.frontier.contract import acting_for
 from skitter.model.audit import Actor, AuditRow
-from skitter.model.job import JobSpec
+from skitter.model.job import Command, JobSpec
 
 ADA = Actor("cli:ada@desk")
 Rows = list[tuple[bytes, str]]
@@ -57,6 +58,11 @@ class File:
 
     def remove(self) -> None:
         self._path.unlink()
+
+    def forget_table(self) -> None:
+        """As a skitter without a trail has left it."""
+        with sqlite3.connect(self._path) as database:
+            database.execute("DROP TABLE audit")
 
     def rows(self) -> Rows:
         with sqlite3.connect(self._path) as database:
@@ -134,7 +140,8 @@ def test_a_changed_row_is_found(place: Place, data: st.DataObject) -> None:
     rows = begun_anew(place, LENGTH)
     number = data.draw(st.integers(0, LENGTH - 1))
     body, sum_ = rows[number]
-    at = data.draw(st.integers(0, len(body) - 1))
+    # A part of it: a time has more digits or fewer, and what is drawn must not depend on that.
+    at = data.draw(st.integers(0, 999)) * len(body) // 1000
     changed = body[:at] + bytes([body[at] ^ data.draw(st.integers(1, 255))]) + body[at + 1 :]
     # Whoever changes it may have the hash fit again: then the next one does not follow, or a noted head is gone.
     fits = data.draw(st.booleans())
@@ -168,7 +175,8 @@ def test_an_inserted_row_is_found(place: Place, data: st.DataObject) -> None:
     draft = Draft(actor=ADA, action="drop", job="j", outcome=DONE)
     last = StoredEntry(at, *rows[at - 1]) if at else None
     forged = sealed(draft, last, time.time())
-    new = data.draw(st.sampled_from([(forged.body, forged.hash), rows[data.draw(st.integers(0, LENGTH - 1))]]))
+    copied = data.draw(st.integers(-1, LENGTH - 1))
+    new = (forged.body, forged.hash) if copied < 0 else rows[copied]
     place.overwrite([*rows[:at], new, *rows[at:]])
     assert not asyncio.run(verified(place)).ok
 
@@ -305,6 +313,54 @@ async def test_a_pruned_chain_is_intact_and_a_head_that_is_cut_by_hand_is_not(pl
         assert not (await trails.verify()).ok
         with pytest.raises(UsageError, match="not pruned"):
             await trails.prune(time.time() + 60, ADA)
+
+
+def test_an_entry_that_is_sent_again_is_appended_once(own_redis: Callable[..., Any]) -> None:
+    """As after an answer that was lost; another entry may have come meanwhile."""
+    server = own_redis()
+    place = Server(server)
+    rows = begun_anew(place, 3)
+    place.overwrite(rows[:2])
+    body, sum_ = rows[2]
+    with redis.Redis.from_url(server.url) as client:
+        arguments = (rows[1][1], sum_.encode() + body, 0, RESENT)
+        assert client.eval(_APPEND, 1, KEY, *arguments) == [1]
+        assert client.eval(_APPEND, 1, KEY, *arguments) == [1]
+        asyncio.run(append(place.trail(), 9))
+        assert client.eval(_APPEND, 1, KEY, *arguments) == [1]
+    assert place.rows()[:3] == rows
+    assert len(place.rows()) == 4
+    place.close()
+
+
+async def test_a_job_in_shards_has_the_chain_of_its_cluster(services: Any) -> None:
+    """Its keys, and those of the trail, are on several nodes."""
+    url = services.need("redis-cluster")["url"]
+    frontier = open_frontier(url, "audited", create=True)
+    recorded = acting_for(frontier, ADA)
+    await recorded.begin(JobSpec(name="audited", spider=""))
+    await recorded.command(Command.PAUSE)
+    await frontier.close()
+    assert await drop_job(url, "audited", ADA)
+    async with Trails(url) as trails:
+        rows = await trails.rows(TrailFilter(job="audited"))
+        assert (await trails.verify([rows[0].hash])).ok
+    assert [(row.action, row.outcome) for row in rows] == [("drop", "done"), ("pause", "done"), ("begin", "done")]
+    assert (rows[1].before["state"], rows[1].after["state"]) == ("running", "paused")
+
+
+async def test_an_older_file_gets_a_trail_when_it_is_used(tmp_path: Path) -> None:
+    place = File(tmp_path)
+    place.remove()
+    frontier = open_frontier(place.url, "j", create=True)
+    await frontier.begin(JobSpec(name="j", spider=""))
+    await frontier.close()
+    place.forget_table()
+    assert (await verified(place)).entries == 0
+    frontier = open_frontier(place.url, "j", create=False)
+    await acting_for(frontier, ADA).command(Command.PAUSE)
+    await frontier.close()
+    assert (await verified(place)).entries == 1
 
 
 async def test_pages_of_rows_leave_nothing_out(place: Place) -> None:

@@ -7,6 +7,7 @@ import heapq
 import os
 import pwd
 import socket
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -220,14 +221,16 @@ async def _rows_of(trail: Trail, wanted: TrailFilter) -> list[AuditRow]:
     outcomes: dict[int, Entry] = {}
     limit = _parsed(wanted.before)
     before: int | None = None
+    at = time.time()
     while page := await trail.entries_before(before, PAGE):
         for stored in page:
-            entry = read_entry(stored) or _unreadable(stored)
+            entry = read_entry(stored) or _unreadable(stored, at)
+            at = entry.at
             if entry.of:
                 outcomes[entry.of] = entry
                 continue
             row = _row(trail.store, stored, entry, outcomes.pop(entry.seq, None))
-            if row.at < wanted.since and entry.at:
+            if row.at < wanted.since:
                 return rows
             if (limit is None or _order(row) < limit) and _is_wanted(row, wanted):
                 rows.append(row)
@@ -257,17 +260,10 @@ def _row(store: str, stored: Stored, entry: Entry, end: Entry | None) -> AuditRo
     )
 
 
-def _unreadable(stored: Stored) -> Entry:
-    """Stands for an entry that somebody has overwritten: it is listed, so that it is seen."""
-    return Entry(
-        format=0,
-        seq=stored.seq,
-        previous="",
-        at=0.0,
-        actor="?",
-        action="?",
-        outcome=f"unreadable: {hash_of(stored.body)}",
-    )
+def _unreadable(stored: Stored, at: float) -> Entry:
+    """Stands for an entry that somebody has overwritten: it is listed, so that it is seen, before the next one."""
+    outcome = f"unreadable: {hash_of(stored.body)}"
+    return Entry(format=0, seq=stored.seq, previous="", at=at, actor="?", action="?", outcome=outcome)
 
 
 def _is_wanted(row: AuditRow, wanted: TrailFilter) -> bool:

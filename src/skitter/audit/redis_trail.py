@@ -28,8 +28,8 @@ RESENT = 100
 """Of the last entries, how many are looked through for one whose answer was lost."""
 MAX_PAUSE_SECONDS = 0.1
 _APPEND = b"""-- Append an entry if the last one is the one that it follows.
--- KEYS: the list. ARGV: the hash that it follows (longer than one: not known yet), the entry, how many to remove from
--- the beginning, how many of the last ones may be this one
+-- KEYS: the list. ARGV: the hash that it follows (longer than one: not known), the entry, how many to remove from the
+-- beginning, how many of the last ones may be this one
 -- Answers {1}, or {0, the last entry, the length, the first entry, seconds, microseconds}
 local last = redis.call('LINDEX', KEYS[1], -1)
 local head = last and string.sub(last, 1, 64) or string.rep('0', 64)

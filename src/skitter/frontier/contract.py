@@ -528,7 +528,10 @@ class RecordsMutations(Protocol):
 
 def acting_for(frontier: Frontier, actor: Actor) -> Frontier:
     """Return a view that records the mutations of an operator; the frontier itself where a store has no trail."""
-    return frontier.acting_for(actor) if isinstance(frontier, RecordsMutations) else frontier
+    # By its class: one that passes unknown names on to another frontier would be left out.
+    if isinstance(frontier, RecordsMutations) and hasattr(type(frontier), "acting_for"):
+        return frontier.acting_for(actor)
+    return frontier
 
 
 class OpenFrontier(Protocol):

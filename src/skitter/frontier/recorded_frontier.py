@@ -10,7 +10,7 @@ from typing import Any, cast
 from skitter.audit.entry import Draft
 from skitter.audit.mutations import MUTATIONS, Mutation
 from skitter.audit.trail import Trail, recorded
-from skitter.errors import BackendError, JobError
+from skitter.errors import BackendError, JobError, VanishedError
 from skitter.frontier.contract import Frontier
 from skitter.model.audit import Actor
 
@@ -56,7 +56,7 @@ class RecordedFrontier:
     async def _values(self, mutation: Mutation) -> dict[str, Any]:
         try:
             return {name: await getattr(self._frontier, name)() for name in mutation.reads}
-        except JobError:
+        except (JobError, VanishedError):
             return {}
 
 

@@ -89,7 +89,7 @@ class Lister:
 
     def __init__(self) -> None:
         self.failed = 0
-        self.asked: list[tuple[int, int]] = []
+        self.asked: list[tuple[int, bool]] = []
         self.hosts: list[int] = []
 
     async def report(self, hosts: int = 5) -> Report:
@@ -99,9 +99,11 @@ class Lister:
     async def capacity(self) -> list[StoreCapacity]:
         return []
 
-    async def dead(self, error_class: str = "", limit: int = 1000, after: int = 0) -> list[Dead]:
-        self.asked.append((limit, after))
-        numbers = range(self.failed)[after : after + limit]
+    async def dead(
+        self, error_class: str = "", limit: int = 1000, after: int = 0, *, newest: bool = False
+    ) -> list[Dead]:
+        self.asked.append((limit, newest))
+        numbers = range(self.failed)[::-1][after : after + limit]
         rest = {"error_class": "dns", "error": "", "status": 0, "attempts": 1, "losses": 0, "referrer": None}
         return [Dead(id=n, url="", ended_at=float(-n if n % 2 else n), **rest) for n in numbers]
 
@@ -128,7 +130,7 @@ async def test_the_newest_failures_are_read_when_there_are_others_and_not_for_ev
         frontier.failed = failed
         newest._read_at = float("-inf")
         await newest.update(await frontier.report(), 3)
-    assert frontier.asked == [(50, 0), (50, 70)]
+    assert frontier.asked == [(50, True), (50, True)]
     assert view.shown == [[8, 6, 4], [118, 116, 114]]
     newest._known = 0
     await newest.update(await frontier.report(), 0)

@@ -8,6 +8,7 @@ import textwrap
 
 import pytest
 
+from skitter.app.audit import local_actor
 from skitter.settings import Run
 from skitter.sinks.targets import parse_target
 
@@ -162,6 +163,7 @@ def test_drain(skitter, fake_app, job) -> None:
     said = skitter("drain", "--job", job, "-o", "x.jsonl", "--json")
     assert json.loads(said.out) == {"job": job, "delivered": 7, "rejected": 1, "outputs": ["x.jsonl"]}
     told = {"frontier": "sqlite:.skitter/books.db", "job": job, "outputs": [parse_target("x.jsonl", job=job)]}
+    told |= {"actor": local_actor("cli")}
     assert fake_app.told == [told | {"rest": False, "stay": False}]
     skitter("drain", "--job", job, "-o", "x.jsonl", "--rest")
     assert fake_app.told[1:] == [told | {"rest": True, "stay": False}]
