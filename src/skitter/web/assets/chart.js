@@ -6,7 +6,7 @@ import { t } from "./texts.js";
 
 const HEIGHT = 132;
 const MARGIN = { top: 8, right: 8, bottom: 20 };
-const LETTER_PIXELS = 6.3;
+const LETTER_PIXELS = 7;
 const GAP_SECONDS = 150;
 const TABLE_ROWS = 30;
 
