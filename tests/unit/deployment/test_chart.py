@@ -21,7 +21,7 @@ import yaml
 import render_chart
 from skitter.app.views.metrics import ScaleView
 from skitter.settings import Run
-from skitter.web.metrics_routes import METRICS_PATH, READY_PATH, SCALE_PATH
+from skitter.web.metrics_routes import METRICS_PATH, READY_PATH
 
 ROOT = Path(__file__).parents[3]
 CUSTOM = {"ScaledObject", "ServiceMonitor", "TriggerAuthentication"}
@@ -95,7 +95,7 @@ def test_probes_and_the_autoscaler_ask_serve() -> None:
     assert serve["readinessProbe"]["httpGet"]["path"] == READY_PATH
     (scaled,) = (document for document in documents("example") if document["kind"] == "ScaledObject")
     trigger = scaled["spec"]["triggers"][0]["metadata"]
-    assert trigger["url"] == f"https://crawl-skitter.crawl.svc:8601{SCALE_PATH.format(job='books')}?per_worker=10000"
+    assert trigger["url"] == "https://crawl-skitter.crawl.svc:8601/api/v1/jobs/books/scale?per_worker=10000"
     assert trigger["valueLocation"] in ScaleView._fields
     (monitor,) = (document for document in documents("example") if document["kind"] == "ServiceMonitor")
     assert monitor["spec"]["endpoints"][0]["path"] == METRICS_PATH
