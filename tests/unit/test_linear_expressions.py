@@ -25,6 +25,7 @@ OURSELVES = "what this package wrote itself"
 SERVER = "what a server of the operator says: a broker, a database"
 NEVER_A_STRANGERS = {
     "skitter.agent": OPERATOR,
+    "skitter.alert_rules": OPERATOR,
     "skitter.app.new_project": OPERATOR,
     "skitter.app.schedules": OPERATOR,
     "skitter.cluster.zookeeper.locks": SERVER,
@@ -51,6 +52,8 @@ NEVER_A_STRANGERS = {
     "skitter.extract.downloads": AUTHOR,
     "skitter.testing.pytest_plugin": AUTHOR,
     "skitter.testing.web_pages": OURSELVES,
+    "skitter.web.api.openapi": OURSELVES,
+    "skitter.web.stores": OPERATOR,
 }
 """Modules, or expressions, whose input no stranger chooses."""
 
@@ -73,6 +76,9 @@ class Reach(NamedTuple):
 
 STRANGERS = {
     "skitter.app.proxy_sources:_HOST": Reach(URL),
+    "skitter.audit.entry:_SECRET_NAME": Reach(HEADER),
+    "skitter.web.access:_HOST": Reach(HEADER),
+    "skitter.web.users:_NAME": Reach(HEADER),
     "skitter.egress.request_head:_AUTHORITY": Reach(HEAD),
     "skitter.egress.request_head:_HEADER": Reach(HEAD),
     "skitter.egress.request_head:_LINE": Reach(HEAD),

@@ -86,7 +86,8 @@ def test_commands_are_those_of_the_command_line(name: str, parsed: Any) -> None:
         assert component.startswith(words[0])
         options = parsed(words)
         secret = "?password_file=/etc/skitter/frontier/secret" if name == "example" else ""
-        assert re.fullmatch(r"redis://redis[a-z.]*:6379/0" + re.escape(secret), options.frontier)
+        frontier = options.frontier if isinstance(options.frontier, str) else options.frontier[0]
+        assert re.fullmatch(r"redis://redis[a-z.]*:6379/0" + re.escape(secret), frontier)
 
 
 def test_probes_and_the_autoscaler_ask_serve() -> None:
@@ -96,7 +97,7 @@ def test_probes_and_the_autoscaler_ask_serve() -> None:
     (scaled,) = (document for document in documents("example") if document["kind"] == "ScaledObject")
     trigger = scaled["spec"]["triggers"][0]["metadata"]
     assert trigger["url"] == "https://crawl-skitter.crawl.svc:8601/api/v1/jobs/books/scale?per_worker=10000"
-    assert trigger["valueLocation"] in ScaleView._fields
+    assert trigger["valueLocation"] in ScaleView.__struct_fields__
     (monitor,) = (document for document in documents("example") if document["kind"] == "ServiceMonitor")
     assert monitor["spec"]["endpoints"][0]["path"] == METRICS_PATH
     assert "replicas" not in deployments("example")["worker-books"]

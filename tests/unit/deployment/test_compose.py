@@ -66,7 +66,7 @@ def test_commands_are_those_of_the_command_line(compose: dict[str, Any], parsed:
     for name in OURS:
         words = compose["services"][name]["command"]
         assert words[0] == name
-        assert parsed(words).frontier == "sqlite:/project/crawls.db"
+        assert parsed(words).frontier in ("sqlite:/project/crawls.db", ["sqlite:/project/crawls.db"])
 
 
 def test_what_services_use_is_declared_and_files_are_there(compose: dict[str, Any], tmp_path: Path) -> None:

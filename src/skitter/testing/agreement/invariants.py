@@ -140,10 +140,11 @@ class Agreeing(Pair):
             self.dig()
             dead, others = self.each(lambda frontier, _: frontier.dead())
             if not self.order_across_hosts:
-                dead, others = _without_order(dead), _without_order(others)
-            assert dead == others
+                dead.sort(key=lambda record: record.id)
+                others.sort(key=lambda record: record.id)
+            assert _without_positions(dead) == _without_positions(others)
 
 
-def _without_order(found: list[Dead]) -> list[Dead]:
-    """By id, and without the positions, which each frontier counts in its own way."""
-    return sorted((msgspec.structs.replace(one, position=0) for one in found), key=lambda one: one.id)
+def _without_positions(found: list[Dead]) -> list[Dead]:
+    """Each frontier counts them in its own way."""
+    return [msgspec.structs.replace(one, position=0) for one in found]
