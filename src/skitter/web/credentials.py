@@ -9,7 +9,6 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import secrets
-import time
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +18,9 @@ from skitter import private_files
 from skitter.errors import UsageError
 from skitter.frontier.http.wire import Role
 from skitter.observe import events
+from skitter.web.file_changes import FileChanges
 
 MIN_TOKEN_CHARS = 16
-LOOK_SECONDS = 1.0
-"""How often the file is looked at for a change."""
 _CERTIFICATE = "cert:"
 ROLES = {role.name.lower(): role for role in Role}
 
@@ -58,8 +56,7 @@ class TokenFile:
         self._key = secrets.token_bytes(32)
         self._by_digest: dict[bytes, Credential] = {}
         self._by_name: dict[str, Credential] = {}
-        self._looked_at = time.monotonic()
-        self._version = self._stat()
+        self._changes = FileChanges(path)
         self._read()
 
     def of_token(self, token: str) -> Credential | None:
@@ -76,14 +73,8 @@ class TokenFile:
         return hashlib.blake2b(token.encode("utf-8", "surrogateescape"), key=self._key, digest_size=32).digest()
 
     def _look(self) -> None:
-        now = time.monotonic()
-        if now - self._looked_at < LOOK_SECONDS:
+        if not self._changes.found():
             return
-        self._looked_at = now
-        version = self._stat()
-        if version == self._version:
-            return
-        self._version = version
         try:
             self._read()
         except UsageError as error:
@@ -91,13 +82,6 @@ class TokenFile:
             events.emit(events.MASTER_TOKENS_REFUSED(reason=str(error)))
         else:
             events.emit(events.MASTER_TOKENS_READ(credentials=len(self._by_digest) + len(self._by_name)))
-
-    def _stat(self) -> tuple[int, int, int]:
-        try:
-            found = self._path.stat()
-        except OSError:
-            return (0, 0, 0)
-        return (found.st_mtime_ns, found.st_size, found.st_ino)
 
     def _read(self) -> None:
         try:

@@ -6,12 +6,15 @@ The file is JSON, for its owner alone, and written by ``skitter user``. A master
 from __future__ import annotations
 
 import base64
+import contextlib
+import fcntl
 import hashlib
 import hmac
 import os
 import re
 import secrets
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -21,13 +24,12 @@ from skitter.errors import UsageError
 from skitter.frontier.http.wire import Role
 from skitter.observe import events
 from skitter.web.credentials import ROLES, Credential
+from skitter.web.file_changes import FileChanges
 
 DEFAULT_FILE = private_files.FOLDER / "users"
 SESSION_SECONDS = 12 * 3600.0
 MIN_PASSWORD_CHARS = 8
 MAX_PASSWORD_CHARS = 1_000
-LOOK_SECONDS = 1.0
-"""How often the file is looked at for a change."""
 SCRYPT_N, SCRYPT_R, SCRYPT_P = 2**15, 8, 1
 """32 MB and about 0.1 s for each password that is tried."""
 _MAX_MEMORY = 64 * 1024 * 1024
@@ -75,12 +77,9 @@ class UserFile:
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
         self._path = path
-        self._looked_at = time.monotonic()
-        self._seen = self._stat()
-        if create and not path.exists():
-            self._content = _File(key=secrets.token_hex(32))
-        else:
-            self._content = self._read()
+        self._changes = FileChanges(path)
+        self._may_create = create
+        self._content = self._read_or_make()
         self._ended: dict[str, float] = {}
         """Sessions that were logged out, until they would have expired."""
 
@@ -103,16 +102,18 @@ class UserFile:
         salt = secrets.token_bytes(16)
         encoded = [base64.b64encode(each).decode() for each in (salt, _scrypt(password, salt))]
         user = User(name=name, role=role, jobs=jobs, salt=encoded[0], hash=encoded[1])
-        self._content.users = [*(one for one in self._content.users if one.name != name), user]
-        self._write()
+        with self._alone():
+            self._content.users = [*(one for one in self._content.users if one.name != name), user]
+            self._write()
 
     def remove(self, name: str) -> bool:
         """Remove a user; False: there is none."""
-        left = [user for user in self._content.users if user.name != name]
-        if len(left) == len(self._content.users):
-            return False
-        self._content.users = left
-        self._write()
+        with self._alone():
+            left = [user for user in self._content.users if user.name != name]
+            if len(left) == len(self._content.users):
+                return False
+            self._content.users = left
+            self._write()
         return True
 
     # ---- a master's questions
@@ -178,14 +179,8 @@ class UserFile:
         return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
     def _look(self) -> None:
-        now = time.monotonic()
-        if now - self._looked_at < LOOK_SECONDS:
+        if not self._changes.found():
             return
-        self._looked_at = now
-        seen = self._stat()
-        if seen == self._seen:
-            return
-        self._seen = seen
         try:
             self._content = self._read()
         except UsageError as error:
@@ -194,12 +189,23 @@ class UserFile:
         else:
             events.emit(events.MASTER_USERS_READ(users=len(self._content.users)))
 
-    def _stat(self) -> tuple[int, int, int]:
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Change what the file has now, with no other command at it; UsageError if it cannot be written."""
         try:
-            found = self._path.stat()
-        except OSError:
-            return (0, 0, 0)
-        return (found.st_mtime_ns, found.st_size, found.st_ino)
+            private_files.make_folder(self._path.parent)
+            # Another file: the one with the users is replaced.
+            with open(self._path.with_name(f"{self._path.name}.lock"), "w", opener=private_files.opener) as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                self._content = self._read_or_make()
+                yield
+        except OSError as error:
+            raise UsageError(f"the users cannot be written: {self._path}: {error.strerror or error}") from error
+
+    def _read_or_make(self) -> _File:
+        if self._may_create and not self._path.exists():
+            return _File(key=secrets.token_hex(32))
+        return self._read()
 
     def _read(self) -> _File:
         hint = f"skitter user add NAME --role ROLE --users {self._path}"
@@ -219,13 +225,15 @@ class UserFile:
         return content
 
     def _write(self) -> None:
-        private_files.make_folder(self._path.parent)
         scratch = self._path.with_name(f"{self._path.name}.{os.getpid()}")
-        with open(scratch, "w", encoding="utf-8", opener=private_files.opener) as file:
-            file.write(msgspec.json.format(msgspec.json.encode(self._content)).decode() + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        scratch.replace(self._path)
+        try:
+            with open(scratch, "w", encoding="utf-8", opener=private_files.opener) as file:
+                file.write(msgspec.json.format(msgspec.json.encode(self._content)).decode() + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+            scratch.replace(self._path)
+        finally:
+            scratch.unlink(missing_ok=True)
 
 
 def check_role(role: str) -> Role:

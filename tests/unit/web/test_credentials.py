@@ -10,7 +10,7 @@ import pytest
 from skitter import private_files
 from skitter.errors import UsageError
 from skitter.frontier.http.wire import Role
-from skitter.web import credentials
+from skitter.web import file_changes
 from skitter.web.credentials import TokenFile
 from skitter.web.server import MasterServer, ServerConfig
 
@@ -105,7 +105,7 @@ def test_a_file_that_root_gave_to_a_group_of_ours_is_taken(
 
 
 def test_a_file_that_changes_counts_at_once_and_a_mistake_does_not(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(credentials, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(file_changes, "LOOK_SECONDS", 0.0)
     path.write_text(ONE)
     tokens = TokenFile(path)
     path.write_text(f"admin {TWO}\n")
