@@ -1,4 +1,4 @@
-"""Health of a container: HEALTH_URL answers 200; without one, the container's skitter is there and not stopped."""
+"""Health check of a container: HEALTH_URL answers 200 or, without one, a skitter process is running."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SECONDS = 4.0
 
 
 def answers(url: str) -> bool:
-    """Whether a URL of this container answers. Its certificate has another name, and is not checked."""
+    """Return whether a URL of this container answers 200. The certificate has another name and is not verified."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:
@@ -23,13 +23,13 @@ def answers(url: str) -> bool:
 
 
 def runs() -> bool:
-    """Whether a skitter that is no zombie and not stopped is among the processes."""
+    """Return whether a skitter process runs that is neither a zombie nor stopped."""
     for process in Path("/proc").glob("[0-9]*"):
         try:
             words = (process / "cmdline").read_bytes().split(b"\0")
             state = (process / "stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0]
         except OSError:
-            continue  # it has ended meanwhile
+            continue  # the process has ended
         if any(word.endswith(b"/bin/skitter") for word in words) and state not in "TZX":
             return True
     return False
