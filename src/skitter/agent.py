@@ -61,9 +61,9 @@ def user_agent_header(user_agent: str, contact: str) -> str:
 def objection_to_user_agent(user_agent: str) -> str | None:
     """Return why a user agent is invalid, or None."""
     if not _PRINTABLE.fullmatch(user_agent):
-        return "a user agent is one line of printable ASCII"
+        return "a user agent must be one line of printable ASCII"
     if not _TOKEN.fullmatch(product_token(user_agent)):
-        return "a user agent begins with a product token, the name that robots.txt is asked about: mybot/1.0"
+        return "a user agent begins with a product token, the name that robots.txt rules use: mybot/1.0"
     return None
 
 
@@ -71,7 +71,7 @@ def objection_to_contact(contact: str) -> str | None:
     """Return why a contact is invalid, or None; an empty contact is valid."""
     if not contact or (_CONTACT.fullmatch(contact) and not _PARENTHESES.search(contact)):
         return None
-    return "a contact is a URL or a mail address, without spaces, parentheses and control characters"
+    return "a contact is a URL or a mail address, without spaces, parentheses or control characters"
 
 
 def objection_to_header(line: str) -> str | None:
@@ -81,32 +81,32 @@ def objection_to_header(line: str) -> str | None:
     if not colon or not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value) or not value.strip():
         return "a header is a name, a colon and a value, as in Accept-Language: de"
     if lower in _OTHERS:
-        return f"not for every server alike, so not in headers: {name}; use {_OTHERS[lower]}"
+        return f"this header is not the same for every server: {name}; use {_OTHERS[lower]}"
     if _SECRET.search(name):
-        return f"a secret of one server, so not in headers: {name}; use [[credentials]], or headers of a Request"
-    return f"a header of the connection: {name}" if lower in _OF_THE_CONNECTION else None
+        return f"this header is a secret of one server: {name}; use [[credentials]] or headers of a Request"
+    return f"this header is set by the connection: {name}" if lower in _OF_THE_CONNECTION else None
 
 
 def objection_to_header_name(name: str) -> str | None:
     """Return why a name may not be in the order of headers, or None."""
     if not _HEADER_NAME.fullmatch(name):
-        return "a name of a header is one word, as in Accept-Language"
+        return "a header name is one word, as in Accept-Language"
     if name.lower() == "cookie" or name.lower() in _OF_THE_CONNECTION:
-        return f"its place is fixed: {name}; Host is first, then Cookie, then the others"
+        return f"the position of this header is fixed: {name}; Host is first, then Cookie, then the others"
     return None
 
 
 class Credential(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who the crawler is to one origin. No text of this has its secrets (docs/how-to/authentication.md)."""
+    """Credentials of the crawler for one origin. ``repr`` shows no secrets (docs/how-to/authentication.md)."""
 
     origin: str
-    """Scheme, host and port, as in ``https://api.example.com``; ``https://*.example.com`` is every host below it."""
+    """Scheme, host and port, as in ``https://api.example.com``; ``https://*.example.com``: all subdomains."""
     kind: Literal["basic", "digest", "bearer", "certificate"]
     user: str = ""
     password: str = ""
     token: str = ""
     certificate: str = ""
-    """A file, PEM; with the key in it unless ``key`` names another. Any kind may have one beside it."""
+    """A PEM file, which also has the key unless ``key`` names another file. Any kind may have a certificate too."""
     key: str = ""
     key_password: str = ""
 
@@ -116,18 +116,18 @@ class Credential(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         if self.kind in ("basic", "digest") and (not self.user or ":" in self.user or not self.password):
             raise ValueError(f"{self.kind} takes a user, without a colon, and a password")
         if self.kind == "bearer" and _VISIBLE.fullmatch(self.token) is None:
-            raise ValueError("bearer takes a token: one word of ASCII")
+            raise ValueError("bearer takes a token: one word of printable ASCII")
         if self.kind == "certificate" and not self.certificate:
-            raise ValueError("certificate takes the file of a certificate")
+            raise ValueError("certificate takes a certificate file")
         if self.certificate and not self.origin.lower().startswith("https:"):
-            raise ValueError("a certificate is shown to https origins only")
+            raise ValueError("a certificate works with https origins only")
         if not (self.user + self.password).isprintable():
-            raise ValueError("a user or a password with a control character")
+            raise ValueError("the user or the password contains a control character")
         wrong = {"user": self.kind in ("bearer", "certificate") and self.user + self.password}
         wrong["token"] = self.kind != "bearer" and self.token
         wrong["key"] = not self.certificate and self.key + self.key_password
         if unused := next((name for name, value in wrong.items() if value), None):
-            raise ValueError(f"nothing uses this here: {unused}")
+            raise ValueError(f"not used with this kind of credentials: {unused}")
 
     @property
     def shown(self) -> str:

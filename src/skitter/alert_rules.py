@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import math
 import re
 from typing import Annotated
 from urllib.parse import urlsplit
@@ -18,40 +19,42 @@ class AlertRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     name: str
     figure: str
-    """A metric of a job without ``skitter_job_``, and behind a colon the value of its label: ``requests:queued``."""
+    """A metric of a job without ``skitter_job_``, and after a colon the value of its label: ``requests:queued``."""
     above: float | None = None
-    """It fires when the figure is larger; either this or ``below``."""
+    """Fires when the figure is above this value. Give either this or ``below``."""
     below: float | None = None
     clears_at: float | None = None
-    """It resolves when the figure is back here; None: at the threshold."""
+    """Resolves when the figure has returned to this value. Default: the threshold."""
     for_seconds: Annotated[float, Meta(ge=0)] = 0.0
-    """So long the figure must be beyond the threshold, without a break, before it fires."""
+    """How long the figure must be beyond the threshold, without interruption, before the alert fires."""
     job: str = "*"
-    """Name or pattern of the jobs that it is for."""
+    """Name or pattern of the jobs that the alert is for. Default: all jobs."""
     only_running: bool = True
-    """Whether it rests while the job is paused or stopped."""
+    """Whether the alert is checked only while the job is running. Default: true."""
     webhook: str = ""
-    """URL that a JSON object is sent to, by POST, when it fires and when it resolves."""
+    """URL to which a JSON object is sent with POST when the alert fires and when it resolves."""
     command: list[str] = []
-    """Program and arguments that are run with the object on standard input."""
+    """Program and arguments, run with the same object on standard input."""
     pause: bool = False
-    """Whether the job is paused when it fires."""
+    """Whether the job is paused when the alert fires."""
 
     def __post_init__(self) -> None:
         if _NAME.fullmatch(self.name) is None:
-            raise ValueError(f"not a name of an alert: {self.name[:50]!r}: letters, digits, . _ and -")
+            raise ValueError(f"invalid alert name: {self.name[:50]!r}: use letters, digits, . _ and -")
         if (self.above is None) == (self.below is None):
             raise ValueError(f"the alert {self.name} takes either above or below")
+        if not all(map(math.isfinite, (self.threshold, self.clears_at or 0.0, self.for_seconds))):
+            raise ValueError(f"the alert {self.name} has a number that is none: nan or inf")
         if self.above is not None and self.clears_at is not None and self.clears_at > self.above:
-            raise ValueError(f"the alert {self.name} would never be quiet: clears_at is higher than above")
+            raise ValueError(f"the alert {self.name} would fire again at once: clears_at is higher than above")
         if self.below is not None and self.clears_at is not None and self.clears_at < self.below:
-            raise ValueError(f"the alert {self.name} would never be quiet: clears_at is lower than below")
+            raise ValueError(f"the alert {self.name} would fire again at once: clears_at is lower than below")
         if not (self.webhook or self.command or self.pause):
             raise ValueError(f"the alert {self.name} does nothing: give it webhook, command or pause")
         if self.webhook and (
             urlsplit(self.webhook).scheme not in ("http", "https") or not urlsplit(self.webhook).netloc
         ):
-            raise ValueError(f"the webhook of the alert {self.name} is no http or https URL")
+            raise ValueError(f"the webhook of the alert {self.name} is not an http or https URL")
 
     @property
     def threshold(self) -> float:

@@ -37,6 +37,23 @@ async def wait_within(call: Awaitable[T], seconds: float, name: str) -> T:
         raise TimeoutError(f"{name} took more than {seconds:g} s") from error
 
 
+async def wait_shielded(future: asyncio.Future[T]) -> T:
+    """Return the result of a future that goes on when its waiter is cancelled.
+
+    ``asyncio.shield`` alone stops listening then, and a later error is logged with a traceback as never retrieved.
+    """
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        future.add_done_callback(_retrieve_error)
+        raise
+
+
+def _retrieve_error(future: asyncio.Future[Any]) -> None:
+    if not future.cancelled():
+        future.exception()
+
+
 class LoopThread:
     """An event loop in a thread of its own, for blocking calls: a notebook has a loop running already."""
 

@@ -68,7 +68,7 @@ def unusable(found: EntryPoint, what: str) -> UsageError:
     return UsageError(
         f"{'an' if kind == 'intake' else 'a'} {kind} cannot be used: {found.name}"
         f" ({found.value}, package {package_of(found)}): {what}",
-        hint=f"install another version of {package_of(found)}, or tell its authors",
+        hint=f"install another version of {package_of(found)}, or report it to its authors",
     )
 
 

@@ -1,46 +1,46 @@
 """Errors that skitter raises on purpose, and their exit codes.
 
-SkitterError                 what happened; ``hint`` says what to do
+SkitterError                 base class; ``hint`` says what to do
  ├── UsageError              exit 2: the command line, a spider or a setting is wrong
  │    ├── SettingsError      a setting has a wrong name or value
  │    ├── SpiderError        a spider cannot be found, imported or constructed
  │    └── JobError           the job is not what the command expects
  │         └── MissingJobError   there is no job of this name
  ├── BackendError            exit 3: a frontier, a sink or a source cannot be reached or used
- │    ├── FrontierError      the store failed: away, corrupt, full
+ │    ├── FrontierError      the store failed: unavailable, corrupt, full
  │    │    ├── FormatError   the store was written by another program or another version
- │    │    │    └── DamageError   a stored value cannot be read; the message names its job and its place
- │    │    │         └── ContradictionError   a rule failed on what is stored, and no value is known to be at fault
- │    │    ├── VanishedError the store, or the job in it, was deleted or replaced while it was in use
- │    │    └── AuditError    the audit trail cannot be written or read; what was to be recorded was not made
+ │    │    │    └── DamageError   a stored value cannot be read; the message names its job and location
+ │    │    │         └── ContradictionError   stored values contradict each other; it is unknown which is wrong
+ │    │    ├── VanishedError the store, or the job in it, was deleted or replaced while in use
+ │    │    └── AuditError    the audit trail cannot be written or read; the change was not made
  │    ├── ClusterError       a coordinator (``skitter.cluster``) cannot be used
- │    │    ├── ClusterAwayError      its server is away for now: whether the call has happened is not known
- │    │    │    └── SessionExpiredError   the server has taken this process for gone: what it held is another's
- │    │    ├── ClusterConflictError  a key is not as the change expects it, and nothing was changed; ``path`` names it
- │    │    └── LockLostError         a lock that was held may be another's by now
+ │    │    ├── ClusterUnavailableError   its server does not answer; the call may or may not have taken effect
+ │    │    │    └── SessionExpiredError   the server has ended the session; its locks and memberships are lost
+ │    │    ├── ClusterConflictError  a key is not as expected; nothing was changed; ``path`` names the key
+ │    │    └── LockLostError         the lock is lost: another process may hold it
  │    ├── DedupError         a set of ``skitter.dedup`` in Redis cannot be reached or used
- │    ├── SinkError          a target cannot be written
- │    │    ├── SinkAwayError     its server is away for now: the same call may be made again
- │    │    └── BadItemsError     some items can never be written there; ``reasons`` names them
- │    ├── IntakeError        a source of requests cannot be read
- │    │    └── IntakeAwayError   its server is away for now: it is opened again
+ │    ├── SinkError          an output cannot be written
+ │    │    ├── SinkUnavailableError   its server does not answer; the call may be repeated
+ │    │    └── BadItemsError     some items can never be written to the output; ``reasons`` names them
+ │    ├── IntakeError        an intake (a source of requests) cannot be read
+ │    │    └── IntakeUnavailableError   its server does not answer; the intake is reopened
  │    ├── ScheduleStoreError the store of schedules cannot be reached or used
- │    ├── EventStreamError   events cannot be published there
- │    │    └── EventStreamAwayError   its server is away for now: events wait, and the crawl goes on
- │    └── SliceError         the process of a slice ended without a word: it was killed, or it could not start
+ │    ├── EventStreamError   events cannot be published
+ │    │    └── EventStreamUnavailableError   its server does not answer; events wait, and the crawl continues
+ │    └── SliceError         the process of a slice was killed, or could not start
  ├── UrlError                a URL that cannot be crawled; ``rule`` says why
- ├── SitemapError            a sitemap that cannot be read further; ``rule`` says why
- ├── FetchError              a fetch that brought no response; ``error_class`` says why
- │    └── BrowserLostError   the browser that had the page has crashed or hangs
- ├── ScrapeError             a page that a single task cannot have; the message begins with the class of the error
- ├── LateError               a request that was not at the socket in time, and was not sent
- ├── SelectorError           a CSS selector that is wrong (``extract.css_selectors``; also a ValueError)
- ├── FormError               a form that is not on the page, or that cannot be sent as it was asked to
- ├── ParseError              a page that would take more memory than its worker may have
- ├── ExtraMissingError       an optional package is not installed; the hint is the install line
+ ├── SitemapError            a sitemap that cannot be read to its end; ``rule`` says why
+ ├── FetchError              a fetch without a response; ``error_class`` says why
+ │    └── BrowserLostError   the browser with the page crashed or hangs
+ ├── ScrapeError             a single page could not be fetched; the message begins with the error class
+ ├── LateError               a request that could not start in time, and was not sent
+ ├── SelectorError           an invalid CSS selector (``extract.css_selectors``; also a ValueError)
+ ├── FormError               a form that is not on the page, or that cannot be submitted as requested
+ ├── ParseError              a page that would need more memory than its worker may use
+ ├── ExtraMissingError       an optional package is not installed; the hint is the install command
  ├── ItemError               an item that cannot be encoded
- ├── RequestError            a Request with a wrong value, or for a feature that is not there (also a TypeError)
- ├── DropItem                raised by an item function: the item is left out, and counted
+ ├── RequestError            a Request with a wrong value, or for a missing feature (also a TypeError)
+ ├── DropItem                raised by an item function: the item is dropped and counted
  └── RejectItem              raised by an item function: the item goes to the rejects file
 
 Driver errors (sqlite3, pycurl, OSError) are mapped where the driver is called, and stay
@@ -49,7 +49,7 @@ reachable as ``__cause__``.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 
 class SkitterError(Exception):
@@ -114,16 +114,16 @@ class ClusterError(BackendError):
     pass
 
 
-class ClusterAwayError(ClusterError):
+class ClusterUnavailableError(ClusterError):
     pass
 
 
-class SessionExpiredError(ClusterAwayError):
+class SessionExpiredError(ClusterUnavailableError):
     pass
 
 
 class ClusterConflictError(ClusterError):
-    """A change of keys that was refused; ``path`` is the key that is not as expected."""
+    """A refused change of keys; ``path`` is the key that is not as expected."""
 
     def __init__(self, path: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -142,12 +142,12 @@ class SinkError(BackendError):
     pass
 
 
-class SinkAwayError(SinkError):
+class SinkUnavailableError(SinkError):
     pass
 
 
 class BadItemsError(SinkError):
-    """Items that the target refuses; ``reasons`` maps the ``position`` of each to the reason."""
+    """Items that the output refuses; ``reasons`` maps the ``position`` of each to the reason."""
 
     def __init__(self, target: str, reasons: Mapping[int, str]) -> None:
         super().__init__(f"{len(reasons)} items cannot be written: {target}: {next(iter(reasons.values()), '')}")
@@ -158,7 +158,7 @@ class IntakeError(BackendError):
     pass
 
 
-class IntakeAwayError(IntakeError):
+class IntakeUnavailableError(IntakeError):
     pass
 
 
@@ -170,7 +170,7 @@ class EventStreamError(BackendError):
     pass
 
 
-class EventStreamAwayError(EventStreamError):
+class EventStreamUnavailableError(EventStreamError):
     pass
 
 
@@ -187,7 +187,7 @@ class UrlError(SkitterError):
 
 
 class SitemapError(SkitterError):
-    """A sitemap that cannot be read further; ``rule`` is one of: not_a_sitemap, dtd, broken, too_large, too_many."""
+    """A sitemap that cannot be read to its end; ``rule`` is one of: not_a_sitemap, dtd, broken, too_large, too_many."""
 
     def __init__(self, rule: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -204,14 +204,14 @@ class FetchError(SkitterError):
 
 
 class BrowserLostError(FetchError):
-    """The browser that had the page has crashed or hangs; its request is handed back without an attempt."""
+    """The browser with the page crashed or hangs; its request is returned without counting an attempt."""
 
     def __init__(self, message: str) -> None:
         super().__init__("browser", message)
 
 
 class ScrapeError(SkitterError):
-    """A page that the task ``scrape`` cannot have: ``CLASS: what happened: URL``."""
+    """A page that the task ``scrape`` could not fetch. The message reads ``CLASS: what happened: URL``."""
 
 
 class LateError(SkitterError):
@@ -245,14 +245,22 @@ class RequestError(SkitterError, TypeError):
 
 
 class DropItem(SkitterError):  # noqa: N818  the name that hands know from Scrapy
-    """Raised by an item function: the item is left out, and counted by this reason. Keep the reasons few."""
+    """Raised by an item function to drop an item. Drops are counted by reason, so use few different reasons."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason or "no reason given")
 
 
 class RejectItem(SkitterError):  # noqa: N818  as DropItem
-    """Raised by an item function: the item goes to the rejects file with this reason, for somebody to look at."""
+    """Raised by an item function to write an item, with this reason, to the rejects file for review."""
 
     def __init__(self, reason: str = "") -> None:
         super().__init__(reason or "no reason given")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return a hint with the nearest known word, or an empty text."""
+    import difflib
+
+    near = difflib.get_close_matches(word, list(known), n=1)
+    return f"did you mean {near[0]} ?" if near else ""

@@ -65,9 +65,11 @@ def close(path: Path, mode: int = FILE_MODE) -> None:
 def check(path: Path, found: os.stat_result) -> None:
     """Raise NotPrivateError if a file is a link or belongs to another user."""
     if stat.S_ISLNK(found.st_mode):
-        raise NotPrivateError(f"a link, where a private file or folder should be: {path}")
+        raise NotPrivateError(f"a symbolic link instead of a private file or folder: {path}")
     if found.st_uid != os.geteuid():
-        raise NotPrivateError(f"belongs to another user: {path}: user {found.st_uid}, and this is {os.geteuid()}")
+        raise NotPrivateError(
+            f"belongs to another user: {path}: user {found.st_uid}, this process is user {os.geteuid()}"
+        )
 
 
 def read(path: Path) -> str:
@@ -79,10 +81,12 @@ def read(path: Path) -> str:
     with path.open(encoding="utf-8") as file:
         found = os.fstat(file.fileno())
         if found.st_uid not in (os.geteuid(), 0):
-            raise NotPrivateError(f"belongs to another user: {path}: user {found.st_uid}, and this is {os.geteuid()}")
+            raise NotPrivateError(
+                f"belongs to another user: {path}: user {found.st_uid}, this process is user {os.geteuid()}"
+            )
         is_given = found.st_uid == 0 != os.geteuid() and found.st_gid in (os.getegid(), *os.getgroups())
         if stat.S_IMODE(found.st_mode) & ~(FILE_MODE | (stat.S_IRGRP if is_given else 0)):
-            raise NotPrivateError(f"others may read it: {path}: mode {stat.S_IMODE(found.st_mode):o}, and not 600")
+            raise NotPrivateError(f"others may read it: {path}: mode {stat.S_IMODE(found.st_mode):o} instead of 600")
         return file.read()
 
 

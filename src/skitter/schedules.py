@@ -1,6 +1,6 @@
 """Schedules from Python: ``async with skitter.schedules.connect(URL) as schedules: await schedules.add(…)``.
 
-A scheduler must run for them: ``skitter scheduler --frontier URL``.
+Schedules need a running scheduler: ``skitter scheduler --frontier URL``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ __all__ = ["HistoryRow", "ScheduleSettings", "ScheduleView", "Schedules", "conne
 def connect(frontier: str = "") -> Schedules:
     """Return the schedules of a frontier (``sqlite:PATH``, ``redis://…``), for ``async with``.
 
-    An empty URL means the schedules of the current folder. Commands are checked where they are added: their spiders
-    and files must be there.
+    An empty URL means the schedules of the current folder. Commands are checked when they are added, so their spiders
+    and files must exist on this machine.
     """
     return Schedules(frontier, check_command=check_command)

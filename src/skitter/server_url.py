@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -44,6 +45,14 @@ class ServerUrl(NamedTuple):
         return options.pop("password", "") or unquote(self.password) or (_read_password(file) if file else "")
 
 
+def is_loopback(host: str) -> bool:
+    """Return whether an address reaches this machine only."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
 def scheme_of(text: str) -> tuple[str, bool]:
     """Return the scheme in lower case, and whether slashes follow it; an empty scheme: there is none."""
     match = _SCHEME.match(text)
@@ -56,32 +65,34 @@ def split_url(text: str, kind: str) -> ServerUrl:
     ``kind``: what it should have been, for the message.
     """
     match = _SCHEME.match(text)
-    assert match is not None, "a file has no parts"
+    assert match is not None, "a file takes no user and no host"
     rest, _, fragment = text[match.end() :].partition("#")
     path, _, query = rest.partition("?")
     authority, slash, below = path.partition("/") if match[2] else ("", "", path)
     credentials, _, hosts = authority.rpartition("@")
     user, _, password = credentials.partition(":")
     if not all(_HOST_AND_PORT.fullmatch(host) for host in hosts.split(",")):
-        raise wrong_url(
-            text, kind, "HOST or HOST:PORT is expected; / ? # and @ in a password are written %2F %3F %23 and %40"
-        )
+        raise wrong_url(text, kind, "give HOST or HOST:PORT; write / ? # and @ in a password as %2F %3F %23 and %40")
     # Where a user is expected and none is, an @ further on is most likely the one behind a password.
     behind = f"{below}?{query}#{fragment}"
     is_name = match[1].lower() in _WITH_AT or "@" not in below
     has_user = "@" in behind and (":" in hosts + behind.rpartition("@")[0] or not is_name)
     if match[2] and not credentials and has_user:
-        raise wrong_url(text, kind, "/ ? # and @ in a password are written %2F %3F %23 and %40")
+        raise wrong_url(text, kind, "write / ? # and @ in a password as %2F %3F %23 and %40")
     try:
         options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True)) if query else {}
     except ValueError as error:
-        raise wrong_url(text, kind, "what is behind ? reads NAME=VALUE&NAME=VALUE") from error
+        raise wrong_url(text, kind, "write options after ? as NAME=VALUE&NAME=VALUE") from error
     return ServerUrl(match[0].lower(), user, password, hosts, slash + below, options, fragment)
 
 
 def wrong_url(text: str, kind: str, why: str) -> UsageError:
     """Return the error for a text that is no such URL, without its secrets."""
-    return UsageError(f"not a {kind}: {shown_address(text, is_server=True)}", hint=why)
+    return UsageError(f"not {_with_article(kind)}: {shown_address(text, is_server=True)}", hint=why)
+
+
+def _with_article(kind: str) -> str:
+    return f"{'an' if kind[0] in 'aeiou' else 'a'} {kind}"
 
 
 def _is_secret(option: str) -> bool:

@@ -36,44 +36,44 @@ CURL = "curl"
 
 
 class Fetch(msgspec.Struct, frozen=True, kw_only=True):
-    """How one request is sent and what its answer may cost."""
+    """How a request is sent, and the limits of its response."""
 
     fetcher: str = CURL
-    """What sends requests: `curl`, or the name of a fetcher that an installed package offers
+    """What sends requests: `curl`, or the name of a fetcher from an installed package
     (docs/how-to/write-a-fetcher.md)."""
     user_agent: str = DEFAULT_USER_AGENT
-    """The honest name sent with every request; its product token is what robots.txt is asked about."""
+    """The user agent of every request. robots.txt is evaluated for its product token."""
     contact: str = ""
-    """A URL or mail address of whoever runs the crawl, put into the user agent: `skitter/0.2 (+https://…)`."""
+    """A URL or mail address of the operator of the crawl, added to the user agent: `skitter/0.2 (+https://…)`."""
     user_agents: tuple[str, ...] = ()
-    """Names to send with pages in the place of `user_agent`, each host always the same one. robots.txt is still read
-    and obeyed as `user_agent` (docs/how-to/user-agents.md)."""
+    """User agents to send with pages instead of `user_agent`; each host always gets the same one. robots.txt is
+    still evaluated for `user_agent` (docs/how-to/user-agents.md)."""
     headers: tuple[str, ...] = ()
-    """Headers of every request, as in `Accept-Language: de`, in the place of the fetcher's own of the same name; those
-    of a request go before them."""
+    """Headers of every request, e.g. `Accept-Language: de`. They replace the fetcher's own headers of the same name;
+    headers of a `Request` take precedence."""
     header_order: tuple[str, ...] = ()
-    """Names of headers in the order in which they are sent, after Host and Cookie; others follow."""
+    """Names of headers in the order in which they are sent, after Host and Cookie. Other headers follow."""
     timeout_seconds: Positive = 30.0
-    """From the start of a request to the last byte of its body."""
+    """Maximum time from the start of a request to the last byte of its body."""
     connect_timeout_seconds: Positive = 10.0
-    """Name lookup, TCP and TLS together."""
+    """Maximum time for name lookup, TCP and TLS together."""
     min_bytes_per_second: NotNegative = 100.0
-    """A body slower than this for ten seconds is given up as a timeout; 0 allows any rate."""
+    """A body that arrives more slowly than this for ten seconds ends as a timeout; 0 allows any rate."""
     max_body_bytes: Count = 33_554_432
-    """Of the decoded body."""
+    """Maximum size of the decoded body."""
     max_ratio: Positive | None = 200.0
-    """A body that is packed (gzip and the like) and grows to more than this many times its size, beyond its first
-    megabyte, is given up as too large."""
+    """Maximum compression ratio: a compressed body that grows to more than this many times its size, beyond its
+    first megabyte, ends as too large. `none` disables the check."""
     max_redirects: Annotated[int, Meta(ge=0)] = 10
-    """Hops of one chain."""
+    """Maximum number of redirects in one chain."""
     allow_private: bool = False
-    """Let found links lead to private, loopback and reserved addresses."""
+    """Follow links to private, loopback and reserved addresses."""
     verify_tls: bool = True
-    """Refuse certificates that do not verify."""
+    """Refuse TLS certificates that cannot be verified."""
     http2: bool = True
     """Offer HTTP/2 to https servers."""
     cookies: bool = True
-    """Keep cookies, for all workers of the job (docs/how-to/log-in.md)."""
+    """Keep cookies, shared by all workers of the job (docs/how-to/login.md)."""
 
     def __post_init__(self) -> None:
         objections = [objection_to_user_agent(self.user_agent), objection_to_contact(self.contact)]
@@ -85,41 +85,43 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def agent(self) -> str:
-        """The user agent as it is sent, and as robots.txt is asked about it."""
+        """The user agent as it is sent, and as it is matched in robots.txt."""
         return user_agent_header(self.user_agent, self.contact)
 
 
 class Politeness(msgspec.Struct, frozen=True, kw_only=True):
-    """What every worker of a job together owes a host."""
+    """How the workers of a job together treat a host."""
 
     delay_seconds: NotNegative = 0.0
-    """Between the starts of two requests to one host key."""
+    """Minimum time between the starts of two requests to one host key."""
     per_host: Count = 8
-    """Requests in flight per host key, whole cluster."""
+    """Requests in flight per host key, in the whole cluster."""
     per_ip: Count | None = None
-    """Requests in flight per IP address, over all host keys last seen there, whole cluster; in shards, per shard."""
+    """Requests in flight per IP address, over all host keys last seen there, in the whole cluster; in shards, per
+    shard."""
     obey_robots: bool = True
     """Read and obey robots.txt."""
     robots_seconds: Positive = 86_400.0
-    """How long a robots.txt is believed."""
+    """How long a robots.txt stays valid before it is fetched again."""
     obey_nofollow: bool = False
-    """Follow no links of pages that say `nofollow` or `none`, and none with `rel=nofollow`, `ugc` or `sponsored`."""
+    """Follow no links of pages marked `nofollow` or `none`, and no links with `rel=nofollow`, `ugc` or `sponsored`."""
     obey_noindex: bool = False
-    """Keep no items of pages that say `noindex` or `none`."""
+    """Keep no items of pages marked `noindex` or `none`."""
     obey_canonical: bool = False
-    """Of a page that names another one in scope by `rel=canonical`, keep no items and fetch that one."""
+    """If a page names another page in scope by `rel=canonical`, keep no items of it and fetch the other page."""
     obey_tdm: bool = False
     """Keep no items of pages that reserve text and data mining."""
     host_backoff_seconds: Positive = 60.0
-    """First block of a host that answers 429 or 503 without Retry-After; doubles, at most a day."""
+    """First block of a host that answers 429 or 503 without Retry-After. It doubles each time, up to a day."""
     burst_pages: Count = 16
-    """Requests to one host key in a row, over a connection that stays open, before others of its priority go first."""
+    """Requests to one host key in a row, over one open connection, before other hosts of the same priority are
+    served."""
     burst_seconds: NotNegative = 5.0
-    """After so long a burst ends, however few pages it had."""
+    """Maximum duration of such a burst, however few pages it had."""
     target_concurrency: Positive | None = None
-    """Requests that shall be in flight per host key on average: its delay is its latency over this. None: it is not."""
+    """Requests in flight per host key to aim for on average: delay = latency / this. `none` disables it."""
     max_delay_seconds: Positive = 60.0
-    """What latency may make of a delay; `delay_seconds` and a Crawl-delay may be longer."""
+    """Maximum delay that `target_concurrency` may set; `delay_seconds` and a Crawl-delay may be longer."""
 
 
 def read_statuses(text: str, *, lowest: int = 400) -> frozenset[int]:
@@ -128,10 +130,10 @@ def read_statuses(text: str, *, lowest: int = 400) -> frozenset[int]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         first, dash, last = part.partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise ValueError(f"not a status or a range of them: {part[:50]}")
+            raise ValueError(f"not a status or a range of statuses: {part[:50]}")
         low, high = int(first[:5]), int((last or first)[:5])
         if not lowest <= low <= high <= 999:
-            raise ValueError(f"not statuses from {lowest} to 999: {part[:50]}")
+            raise ValueError(f"not a status from {lowest} to 999: {part[:50]}")
         found.update(range(low, high + 1))
     return frozenset(found)
 
@@ -140,14 +142,14 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     """When a request that failed is tried again."""
 
     max_attempts: Count = 4
-    """Attempts before a request is dead."""
+    """Attempts per request before it counts as failed."""
     retry_delay_seconds: NotNegative = 1.0
-    """Delay before the second attempt; doubles with each, with jitter, at most an hour."""
+    """Delay before the second attempt. It doubles with each attempt, with jitter, up to an hour."""
     retry_statuses: str = "408,425,429,500,502-504,520-524"
-    """Statuses that are tried again, with commas; `520-524` is a range. Without 429 or 503 a page is dead that has one,
-    and its host is left alone for a while nevertheless."""
+    """HTTP statuses to try again, separated by commas; `520-524` is a range. If 429 or 503 is left out, a page with
+    that status fails at once, and its host is still blocked for a while."""
     retry_priority: Annotated[int, Meta(ge=-100_000, le=100_000)] = 0
-    """Added to the priority of a request each time it is delayed to be tried again: below 0, others of its host go
+    """Added to the priority of a request each time it is delayed for a retry. Below 0, other requests of its host go
     first."""
 
     def __post_init__(self) -> None:
@@ -155,42 +157,45 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds of a job and of the work inside it."""
+    """Limits of a job and of the work in it."""
 
     max_pages: Count | None = None
-    """Pages (requests that end done) of the whole job."""
+    """Maximum number of pages (requests that end as done) of the whole job."""
     close_after_items: Count | None = None
-    """The job is stopped when its pages have yielded so many items; those in flight may add some."""
+    """Stop the job when its pages have yielded this many items; pages in flight may add some."""
     close_after_errors: Count | None = None
-    """The job is stopped when so many requests are dead, without those that hooks have dropped."""
+    """Stop the job when this many requests have failed, not counting those dropped by hooks."""
     close_after_seconds: Positive | None = None
-    """The job is stopped so long after the first of the nodes that are at work has begun."""
+    """Stop the job this long after the first of the nodes now at work has started."""
     max_pages_per_host: Count | None = None
-    """Pages of one host key, whole cluster and run; what waits for the host after them is excluded."""
+    """Maximum number of pages per host key, in the whole cluster and run; further requests of the host are excluded."""
     max_in_flight: Count | None = None
-    """Pages in flight in the whole job, whatever its workers could take; in shards, each has an equal part and at least
-    one."""
+    """Maximum number of pages in flight in the whole job, however many its workers could take. In shards, each shard
+    gets an equal part, at least one."""
     max_depth: Annotated[int, Meta(ge=0)] | None = None
-    """Links from a seed; a seed has depth 0."""
+    """Maximum number of links from a seed; a seed has depth 0."""
     lease_seconds: Positive = 30.0
-    """How long a request belongs to a worker that does not renew it."""
+    """How long a request stays with a worker that does not renew its lease."""
     callback_seconds: Positive = 60.0
-    """A spider callback that runs longer makes its page dead."""
+    """Maximum duration of a spider callback; a page whose callback takes longer fails."""
     max_outbox_items: Count = 100_000
-    """Committed items that wait for a sink; at this number the leasing stops until the sink catches up."""
+    """Committed items that may wait for an output. At this number no new requests are leased until the output
+    catches up."""
     max_queued: Count = 100_000
-    """Queued requests at which intakes are not read: what waits beyond stays in its queue, where others can see it."""
+    """Queued requests at which intakes are no longer read. Further requests stay in their source, where others can
+    see them."""
     max_known_urls: Count = 1_000_000
-    """URLs that the workers of a node remember, 16 bytes each, so that a link they have handed in costs nothing."""
+    """URLs that the workers of a node remember, at 16 bytes each, so that links they have already submitted cost
+    nothing."""
 
 
 class Links(msgspec.Struct, frozen=True, kw_only=True):
-    """Which links are followed, besides what `allowed_domains` of the spider says. Seeds always are."""
+    """Which links are followed, within `allowed_domains` of the spider. Seeds are always fetched."""
 
     include: tuple[str, ...] = ()
-    """Regular expressions: only links whose URL one of them is found in are followed (include)."""
+    """Regular expressions: only links whose URL contains a match of one of them are followed (rule `include`)."""
     exclude: tuple[str, ...] = ()
-    """Regular expressions: links whose URL one of them is found in are not followed (exclude)."""
+    """Regular expressions: links whose URL contains a match of one of them are not followed (rule `exclude`)."""
 
     def __post_init__(self) -> None:
         _check_patterns((*self.include, *self.exclude))
@@ -205,52 +210,55 @@ def _check_patterns(patterns: Iterable[str]) -> None:
 
 
 class Traps(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps a crawl out of sites without an end (docs/how-to/avoid-traps.md)."""
+    """Rules that keep a crawl out of sites without an end (docs/how-to/crawler-traps.md)."""
 
     traps: Literal["off", "normal", "strict"] = "normal"
-    """normal: the limits below, which no real site meets. strict: also session ids, calendars, parameters, sameness."""
+    """`off` disables the trap rules. `normal` applies the limits below, which no real site reaches. `strict` also
+    detects session ids, calendars, endless parameters and near-identical pages."""
     max_url_length: Annotated[int, Meta(ge=1, le=4096)] = 4096
-    """Characters of a link, beyond which it is not followed (trap_length)."""
+    """Maximum length of a link in characters (rule `trap_length`)."""
     max_path_segments: Count = 64
-    """Segments of a link's path (trap_segments)."""
+    """Maximum number of segments in a link's path (rule `trap_segments`)."""
     max_path_repeats: Count = 10
-    """How often one segment may stand in a link's path, in a row or not (trap_repeats); strict: 5 at most."""
+    """How often one segment may occur in a link's path, consecutively or not (rule `trap_repeats`); with `strict` at
+    most 5."""
     endless_depth: Count = 10_000
-    """Links from a seed after which a chain is taken for endless (trap_depth); max_depth is your own limit."""
+    """Links from a seed after which a chain counts as endless (rule `trap_depth`); `max_depth` is your own limit."""
     trap_pages: Count = 500
-    """strict: the budget of a host whose pages look like those of a trap."""
+    """With `strict`: page budget of a host whose pages look like those of a trap."""
 
 
 class Dedup(msgspec.Struct, frozen=True, kw_only=True):
-    """What is remembered of pages, so that none is fetched twice (docs/how-to/dedup.md). It is fixed for a run."""
+    """How pages are remembered, so that none is fetched twice (docs/how-to/dedup.md). Fixed for a run."""
 
     dedup: Literal["exact", "bloom"] = "exact"
-    """How pages that are done are remembered: exactly, or in a Bloom filter, which takes a third of the memory and some
-    new pages for known. Not with SQLite."""
+    """How done pages are remembered: `exact`, or `bloom`, a Bloom filter that takes a third of the memory and
+    mistakes some new pages for duplicates. `bloom` is not available with SQLite."""
     dedup_capacity: Count = 10_000_000
-    """bloom: pages that the filter is made for; beyond, it grows, and takes more memory for each."""
+    """With `bloom`: pages that the filter is sized for. Beyond that it grows, with more memory per page."""
     dedup_error_rate: Annotated[float, Meta(gt=0, lt=1)] = 0.0001
-    """bloom: of new pages, those that may be taken for known and are never fetched."""
+    """With `bloom`: share of new pages that may be mistaken for duplicates and are never fetched."""
     dedup_seconds: Positive | None = None
-    """So long after it was done a page is remembered, and up to an eighth longer; then a link to it makes it new. Not
-    with SQLite, nor with bloom."""
+    """How long a done page is remembered, and up to an eighth longer; after that, a link to it is new again. Not
+    available with SQLite or `bloom`."""
     dedup_scope: Literal["run", "job"] = "run"
-    """run: each run fetches every page. job: pages whose items an earlier run has delivered are not fetched again."""
+    """`run`: each run fetches every page. `job`: pages whose items an earlier run has delivered are not fetched
+    again."""
 
 
 class Recrawl(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job comes back to pages that it knows (docs/how-to/recrawl.md)."""
+    """How a job fetches pages again in later runs (docs/how-to/recrawl.md)."""
 
     recrawl: Literal["off", "due", "all"] = "off"
-    """due: keep a record of each page from run to run, fetch seeds and known pages that are due, and parse what has
-    changed. all: the same with all known pages, whenever they are due."""
+    """`due`: keep a record of each page from run to run, fetch seeds and recorded pages that are due, and parse
+    those that have changed. `all`: the same with all recorded pages, due or not."""
     recrawl_seconds: Positive = 604_800.0
-    """A page that changes once in so long is fetched once in so long; others at the geometric mean of this and of the
-    time between their changes, from an hour to ninety days. Four times as long means half as many fetches."""
+    """A page that changes once in this time is fetched once in this time. Other pages are fetched at the geometric
+    mean of this and the time between their changes, from an hour to ninety days. Four times as long means half as
+    many fetches."""
 
     stay: bool = False
-    """With `recrawl`: go on when a run is over, and begin the next one when a page is due. Seeds are fetched when they
-    are due too."""
+    """With `recrawl`: do not finish; start the next run when a page is due. Seeds are fetched when they are due too."""
 
     @property
     def is_on(self) -> bool:
@@ -262,17 +270,18 @@ class Items(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to items between the spider and the outbox."""
 
     item_functions: str = ""
-    """Functions that every item passes after the spider's own: `module:function`, several in a list or with commas."""
+    """Functions that every item passes after the spider's own: `module:function`, several as a list or separated by
+    commas."""
     file_target: str = "files"
     """Where `response.download(…)` stores files: a folder of the machine that fetches them, or `s3://BUCKET/PREFIX/`
     (docs/how-to/download-files.md)."""
 
 
 class Hooks(msgspec.Struct, frozen=True, kw_only=True):
-    """What looks at requests, answers and events on their way (docs/how-to/hooks.md)."""
+    """Hooks: code that sees and changes requests, responses and items (docs/how-to/hooks.md)."""
 
     hooks: str = ""
-    """Classes of hooks, called in this order after the spider's own: `module:Class`, several in a list or with
+    """Hook classes, called in this order after the spider's own: `module:Class`, several as a list or separated by
     commas."""
 
 
@@ -280,42 +289,43 @@ class Proxies(msgspec.Struct, frozen=True, kw_only=True):
     """The proxy pool of a job (docs/how-to/proxies.md)."""
 
     proxy_pool: bool = False
-    """Every fetch goes through a proxy of the job's pool, and waits while none is free. `--proxies` sets it."""
+    """Send every request through a proxy of the job's pool, and wait while none is free. Set by `--proxies`."""
     proxy_strategy: Literal["round_robin", "random", "weighted", "least_connections"] = "round_robin"
-    """Which proxy of those that are free gets the next request; weighted: by success rate over latency + 1 s."""
+    """Which of the free proxies gets the next request. `weighted` chooses by success rate / (latency + 1 s)."""
     per_proxy: Count = 16
-    """Requests in flight per proxy, whole cluster; in shards, each has an equal part."""
+    """Requests in flight per proxy, in the whole cluster; in shards, each gets an equal part."""
     proxy_rotation: Literal["request", "session", "host"] = "request"
-    """When another proxy is chosen: for each request; session: a named session keeps its proxy; host: a host keeps it.
-    A proxy that fails, is banned or has no room is kept by nobody."""
+    """When another proxy is chosen: `request`, for each request; `session`, a named session keeps its proxy; `host`,
+    a host keeps its proxy. A proxy that fails, is banned or is full is always replaced."""
     proxy_ban_seconds: Positive = 60.0
-    """First ban of a proxy at a host; doubles, at most a day."""
+    """First ban of a proxy at a host. It doubles each time, up to a day."""
     proxy_ban_statuses: str = ""
-    """Answers that ban the proxy at their host, with commas: `403,429`; `520-524` is a range."""
+    """Statuses that ban the proxy at that host, separated by commas: `403,429`; `520-524` is a range."""
     proxy_ban_texts: tuple[str, ...] = ()
-    """Texts in the first 64 KB of a body that do so, with case."""
+    """Texts in the first 64 KB of a body that ban the proxy at that host; case-sensitive."""
     proxy_ban_headers: tuple[str, ...] = ()
-    """Headers of an answer that do so: `x-blocked`, or `server: captcha` for a part of the value."""
+    """Response headers that ban the proxy at that host: `x-blocked`, or `server: captcha` for a part of the value."""
     proxy_ban_errors: str = ""
-    """Error classes (docs/reference/errors.md) that do so, with commas: `tls,truncated`."""
+    """Error classes (docs/reference/errors.md) that ban the proxy at that host, separated by commas:
+    `tls,truncated`."""
 
     def __post_init__(self) -> None:
         read_statuses(self.proxy_ban_statuses, lowest=200)
 
 
 class Sessions(msgspec.Struct, frozen=True, kw_only=True):
-    """Sessions that the frontier hands out (docs/how-to/log-in.md)."""
+    """Sessions that the frontier hands out (docs/how-to/login.md)."""
 
     session_pool: Annotated[int, Meta(ge=0, le=1_000)] = 0
-    """Sessions of the pool: each request that names none takes one of them. 0: there is no pool."""
+    """Sessions in the pool; each request without a named session takes one of them. 0 means no pool."""
     exclusive_sessions: bool = False
-    """A session that has a name is in use by one request at a time, in the whole cluster."""
+    """A named session is used by one request at a time, in the whole cluster."""
     max_session_uses: Count | None = None
-    """Requests with one session of the pool, or one that is logged in, until it is replaced."""
+    """Requests with one session of the pool, or one that is logged in, before it is replaced."""
     max_session_seconds: Positive | None = None
-    """How long such a session is used until it is replaced."""
+    """How long such a session is used before it is replaced."""
     session_statuses: str = "401,403"
-    """Answers that say that a session is of no use any more: it is replaced, and the page is tried again."""
+    """Statuses that mean that a session is no longer valid: it is replaced, and the page is tried again."""
 
     def __post_init__(self) -> None:
         read_statuses(self.session_statuses)
@@ -326,21 +336,23 @@ BLOCKABLE = ("image", "font", "media", "stylesheet")
 
 
 class Browser(msgspec.Struct, frozen=True, kw_only=True):
-    """Which pages are rendered, and how (docs/how-to/render-pages.md). What a node has for it is in `run`."""
+    """Which pages are rendered in a browser, and how (docs/how-to/browser.md). The browser of a node is set in
+    `run`."""
 
     render_patterns: tuple[str, ...] = ()
-    """Regular expressions: pages whose URL one of them is found in are rendered, as with `render=True`."""
+    """Regular expressions: pages whose URL contains a match of one of them are rendered, as with `render=True`."""
     render_wait_until: Literal["domcontentloaded", "load", "networkidle"] = "load"
-    """When a page counts as loaded: read, with all that it names, or half a second after its last request."""
+    """When a page counts as loaded: `domcontentloaded`, when it is parsed; `load`, with all its resources;
+    `networkidle`, half a second after its last request."""
     render_wait_seconds: Positive = 10.0
-    """So long that is waited for, once the page is read; then it is taken as it is."""
+    """Maximum time to wait for that once the page is parsed; then it is used as it is."""
     render_block: str = "media"
-    """What is not loaded, with commas: `image`, `font`, `media`, `stylesheet`."""
+    """Resources that are not loaded, separated by commas: `image`, `font`, `media`, `stylesheet`."""
 
     def __post_init__(self) -> None:
         _check_patterns(self.render_patterns)
         if unknown := [kind for kind in self.blocked if kind not in BLOCKABLE]:
-            raise ValueError(f"not what can be blocked ({', '.join(BLOCKABLE)}): {unknown[0][:50]}")
+            raise ValueError(f"not one of {', '.join(BLOCKABLE)}: {unknown[0][:50]}")
 
     @property
     def blocked(self) -> tuple[str, ...]:
@@ -349,12 +361,14 @@ class Browser(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fleet(msgspec.Struct, frozen=True, kw_only=True):
-    """How a fleet serves the job (docs/how-to/run-a-fleet.md)."""
+    """How a fleet serves the job (docs/how-to/fleets.md)."""
 
     job_priority: Annotated[int, Meta(ge=-100_000, le=100_000)] = 0
-    """Jobs with the highest get workers first, those of the same take turns; it says nothing of requests."""
+    """Jobs with the highest priority get workers first; jobs of the same priority take turns. It does not affect the
+    order of requests."""
     deliver_node: str = ""
-    """The node (`--name`) that writes the targets which only one machine has, files above all, of a submitted job."""
+    """For a submitted job: the node (`--name`) that writes the outputs that exist on one machine only, such as
+    files."""
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -362,75 +376,79 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     workers: Count = 1
     """Worker processes. On the command line, in files and in the environment also `auto`: one for each core that the
-    process may use, as far as memory goes."""
+    process may use, as far as memory allows."""
     concurrency: Count = 64
-    """Requests in flight per worker; what takes four times as long as most stands aside, up to seven times as many."""
+    """Requests in flight per worker. Requests that take four times as long as most do not count, up to seven times
+    this number."""
     cache_dir: str = ""
-    """A folder of answers, for development: what was fetched once comes from there, in any job
+    """For development: a folder of responses. A page that was fetched once is read from there, in any job
     (docs/how-to/cache.md)."""
     cache_seconds: Positive | None = None
-    """So old an answer of `cache_dir` may be; none: any age."""
+    """Maximum age of a response in `cache_dir`; `none` allows any age."""
     proxy: str = ""
-    """A proxy for all fetches of this node (docs/explanation/safety.md). With a password, better as SKITTER_PROXY."""
+    """A proxy for all requests of this node (docs/explanation/safety.md). If it has a password, use SKITTER_PROXY."""
     credentials: tuple[Credential, ...] = ()
-    """Who the crawler is to which server: tables `[[credentials]]` of the project file
-    (docs/how-to/authentication.md)."""
+    """Credentials for servers: `[[credentials]]` tables of the project file (docs/how-to/authentication.md)."""
     proxies: tuple[str, ...] = ()
-    """Sources of this node for the job's pool of proxies: a proxy, a file, a URL of a list, `command:…`, or
-    `registered` for proxies that register themselves (docs/how-to/proxies.md). With passwords, better in a file."""
+    """Sources of this node for the job's proxy pool: a proxy, a file, the URL of a list, `command:…`, or
+    `registered` for proxies that register themselves (docs/how-to/proxies.md). Proxies with passwords belong in a
+    file."""
     proxy_refresh_seconds: Positive = 60.0
     """How often the lists of `proxies` are read again."""
     browser_path: str = ""
-    """The program of a Chromium; empty: `chromium-headless-shell`, `chrome-headless-shell`, `chromium`,
-    `chromium-browser`, `google-chrome` or `google-chrome-stable`, the first that is on the PATH."""
+    """Path of a Chromium program. If empty, the first of `chromium-headless-shell`, `chrome-headless-shell`,
+    `chromium`, `chromium-browser`, `google-chrome` and `google-chrome-stable` on the PATH."""
     browser_pages: Annotated[int, Meta(ge=0)] = 4
     """Pages that one worker renders at a time, in one browser; 0: this node renders nothing."""
     browser_max_pages: Count = 200
-    """After so many pages a browser is closed, and another one started."""
+    """A browser is replaced after this many pages."""
     browser_max_seconds: Positive = 1_800.0
-    """A browser that is older is closed when its pages are done."""
+    """A browser that is older than this is replaced when its pages are done."""
     browser_max_bytes: Count = 2_147_483_648
-    """Memory of one browser with all its processes (Linux): beyond it, it is closed when its pages are done, and at a
-    quarter more it is killed."""
+    """Memory of one browser with all its processes (Linux). Above it, the browser is replaced when its pages are
+    done; at a quarter more it is killed."""
     browser_sandbox: bool = True
-    """Start Chromium with its sandbox. It is never used as root, whom Chromium refuses it."""
+    """Start Chromium with its sandbox. As root it is always off, because Chromium refuses it."""
     max_buffered_bytes: Count = 16_777_216
-    """Of all bodies that a worker is reading; beyond it, large ones are read one after the other."""
+    """Memory for all bodies that a worker is reading. Above it, large bodies are read one after the other."""
     max_idle_bytes: Count = 134_217_728
-    """Of connections that a worker keeps open for the next request of their host: one for each 80 KB, which is what TLS
-    takes, and at most a quarter of the files that it may open."""
+    """Memory for connections that a worker keeps open for the next request to their host: one per 80 KB, which is
+    what TLS takes, and at most a quarter of the files that it may open."""
     shutdown_seconds: NotNegative = 10.0
-    """How long a worker that was asked to stop finishes what is in flight."""
+    """How long a worker that was asked to stop may take to finish requests in flight."""
     turn_seconds: Positive = 20.0
-    """With `--every-job`: so long a job is served while others of its priority wait for a worker."""
+    """With `--every-job`: how long a job is served while others of its priority wait for a worker."""
     max_worker_bytes: Count | None = 4_294_967_296
-    """Memory of one worker process (Linux): a page that would take more costs itself, and not the machine."""
+    """Hard memory limit of one worker process (Linux): a page that would take more fails, and does not harm the
+    machine."""
     memory_warning_bytes: Count | None = None
-    """A warning is logged when a worker process takes so much memory (Linux)."""
+    """Log a warning when a worker process uses this much memory (Linux)."""
     memory_limit_bytes: Count | None = None
-    """A worker process that takes so much finishes what is in flight, and another one is started in its place (Linux).
-    `max_worker_bytes` is the hard limit beyond it."""
+    """A worker process that uses this much memory finishes its requests in flight and is replaced (Linux).
+    `max_worker_bytes` is the hard limit."""
     stats_seconds: Positive | None = None
-    """How often pages and items per minute, and what spiders and hooks have counted, are logged (`job.stats`)."""
+    """How often to log pages and items per minute, and the counters of spiders and hooks (`job.stats`)."""
     coordinator: str = ""
-    """What tells at once that a node is gone: `redis://…`, `zookeeper://…` or `sqlite:PATH`
-    (docs/how-to/coordinate-nodes.md). With a password, better as SKITTER_COORDINATOR."""
+    """Detects lost nodes at once: `redis://…`, `zookeeper://…` or `sqlite:PATH` (docs/how-to/coordinator.md). If it
+    has a password, use SKITTER_COORDINATOR."""
     coordinator_seconds: Annotated[float, Meta(ge=1)] = 10.0
-    """So long without a word to the coordinator, and a node counts as gone. A worker starts nothing while it is away,
-    and breaks off what is in flight after two thirds of this time."""
+    """A node that has not reached the coordinator for this long counts as lost. While the coordinator is
+    unavailable, a worker starts nothing, and it aborts requests in flight after two thirds of this time."""
     metrics: str = ""
-    """Serve the metrics of this node for Prometheus at `[HOST:]PORT`, on this machine alone without a host
+    """Serve this node's metrics for Prometheus at `[HOST:]PORT`; without a host, on this machine only
     (docs/how-to/monitor.md)."""
+    metrics_token_file: str = ""
+    """File with the bearer token that a client of `metrics` must send. Required unless the address is loopback."""
     alerts: tuple[AlertRule, ...] = ()
-    """Thresholds on the figures of jobs, and who is told: tables `[[alert]]` of the project file
+    """Thresholds on the figures of jobs, and who is notified: `[[alert]]` tables of the project file
     (docs/how-to/alerts.md)."""
     trusted_code: str = ""
-    """Files, folders and modules outside the project folder whose code a job's record may name, with commas."""
+    """Files, folders and modules outside the project folder whose code a job's record may name, separated by commas."""
 
     def __post_init__(self) -> None:
         origins = [credential.origin.lower() for credential in self.credentials]
         if twice := next((origin for origin in origins if origins.count(origin) > 1), None):
-            raise ValueError(f"two credentials for one origin: {twice}")
+            raise ValueError(f"two credentials for the same origin: {twice}")
 
     @property
     def trusted(self) -> tuple[str, ...]:
@@ -439,22 +457,24 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Logging(msgspec.Struct, frozen=True, kw_only=True):
-    """What this node writes about what happens (docs/reference/events.md); not stored with the job."""
+    """Event lines of this node (docs/reference/events.md); not stored with the job."""
 
     log_file: str = "-"
     """Where event lines go: a file, which is appended to, or `-` for standard error."""
     max_log_bytes: Count | None = None
-    """At this size log_file is renamed FILE.1, and FILE.1 FILE.2; none: it grows. Several processes may share it."""
+    """At this size, `log_file` is renamed to FILE.1, FILE.1 to FILE.2, and so on; `none` lets it grow. Several
+    processes may share the file."""
     max_log_files: Count = 5
-    """With max_log_bytes: renamed files that are kept besides the one that is written."""
+    """With `max_log_bytes`: renamed files to keep besides the current one."""
     log_format: Literal["text", "json"] = "text"
-    """The form of event lines. With json and no log_file, all that a crawl says on standard error is JSON."""
+    """Format of event lines. With `json` and no `log_file`, everything that a crawl prints to standard error is
+    JSON."""
     log_level: Literal["debug", "info", "notice", "warning", "error"] = "info"
-    """What matters less is left out, of events and of what spiders say through `logging`; -v is debug. Libraries begin
-    at warning, and a terminal shows events from notice on."""
+    """Lowest level of events and of messages that spiders send through `logging`; `-v` is `debug`. Libraries begin
+    at `warning`, and a terminal shows events from `notice` on."""
     events: str = ""
-    """A stream that events are published to: `amqp://…#exchange`, `kafka://…#topic` or `redis://…#stream`
-    (docs/how-to/publish-events.md). With a password, better as SKITTER_EVENTS."""
+    """A stream to publish events to: `amqp://…#exchange`, `kafka://…#topic` or `redis://…#stream`
+    (docs/how-to/publish-events.md). If it has a password, use SKITTER_EVENTS."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -550,21 +570,21 @@ and those that nodes compare with each report. Workers and nodes read the others
 def _reason_to_keep(name: str) -> str:
     group = _GROUP_OF[name]
     if group in ("dedup", "recrawl"):
-        return "what is remembered of pages depends on it"
+        return "the record of seen pages depends on it"
     if group in ("run", "logging"):
-        return "each node has its own, which is not stored with the job"
+        return "each node has its own value, which is not stored with the job"
     return "workers read it when they start"
 
 
 def _way_to_change(name: str) -> str:
     if name == "concurrency":
-        return "max_in_flight bounds the pages in flight of the whole job"
+        return "max_in_flight limits the pages in flight of the whole job"
     group = _GROUP_OF[name]
     if group in ("run", "logging"):
-        return f"start the node again with --set {name}=VALUE"
+        return f"restart the node with --set {name}=VALUE"
     if group in ("dedup", "recrawl"):
-        return f"a new run may have another: --fresh --set {name}=VALUE"
-    return f"stop the job, and run the crawl again with --set {name}=VALUE"
+        return f"a new run can have another value: --fresh --set {name}=VALUE"
+    return f"stop the job and run the crawl again with --set {name}=VALUE"
 
 
 _GROUPS: dict[str, type[msgspec.Struct]] = {
@@ -654,4 +674,4 @@ def _nearest(name: str) -> str:
 
     if near := difflib.get_close_matches(name, _GROUP_OF, n=1):
         return f"did you mean {near[0]}?"
-    return f"settings with the nearest names: {', '.join(difflib.get_close_matches(name, _GROUP_OF, n=5, cutoff=0.0))}"
+    return f"settings with similar names: {', '.join(difflib.get_close_matches(name, _GROUP_OF, n=5, cutoff=0.0))}"

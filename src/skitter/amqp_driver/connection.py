@@ -25,7 +25,7 @@ ANSWER_SECONDS = 15.0
 _GOODBYE_SECONDS = 1.0
 _LAST_TURNS = 10
 
-# It reports each broken connection with tracebacks; whoever calls tells once that a broker is away.
+# It reports each broken connection with tracebacks; whoever calls tells once that a broker is unavailable.
 logging.getLogger("pika").setLevel(logging.CRITICAL)
 
 
@@ -208,7 +208,7 @@ class AmqpConnection:
                 file = error.filename or address.cert or address.ca
                 raise UsageError(
                     f"not a certificate or a key: {file}: {error.strerror or error}",
-                    hint="ca, client_cert and client_key are files in the form PEM",
+                    hint="ca, client_cert and client_key must be PEM files",
                 ) from error
             tls = pika.SSLOptions(context, host[0])
         return pika.ConnectionParameters(

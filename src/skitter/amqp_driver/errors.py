@@ -15,10 +15,10 @@ REFUSED = 403
 NOT_FOUND = 404
 PRECONDITION_FAILED = 406
 _HINTS = {
-    REFUSED: "check user and password, and what the user may do there",
+    REFUSED: "check the user, the password and the permissions of the user",
     NOT_FOUND: "declare the exchange, or the queue, first",
-    PRECONDITION_FAILED: "a limit of the broker forbids it, or it is there already with other properties",
-    530: "check the name of the virtual host: amqp://HOST/VHOST, / itself is written %2F",
+    PRECONDITION_FAILED: "a limit of the broker forbids it, or it already exists with other properties",
+    530: "check the name of the virtual host: amqp://HOST/VHOST; write / in it as %2F",
 }
 """By the reply codes of AMQP. Any other end of a connection may be over soon."""
 _MAY_PASS = ("is down or inaccessible", "delivery acknowledgement on channel")
@@ -59,17 +59,17 @@ def broker_error(error: Any, password: str) -> BrokerError:
     return made
 
 
-def explained(error: BrokerError, name: str, *, refused: type[E], away: type[E]) -> E:
-    """Return an error of skitter's for a broker's: ``refused`` if waiting does not help, else ``away``."""
+def explained(error: BrokerError, name: str, *, refused: type[E], unavailable: type[E]) -> E:
+    """Return an error of skitter's for a broker's: ``refused`` if waiting does not help, else ``unavailable``."""
     _, found, reason = error.text.partition(_CERTIFICATE)
     if found:
         return refused(
             f"the certificate of the server is refused: {name}: {reason.partition(' (_ssl')[0]}",
-            hint="?ca=FILE names the certificate authority to believe",
+            hint="?ca=FILE names the certificate authority to trust",
         )
     if not error.may_pass:
         return refused(f"the broker says: {error.text}: {name}", hint=_HINTS[error.code])
-    return away(
+    return unavailable(
         f"the broker cannot be reached: {name}: {error.text}",
         hint="is it running? check host, port and network; nothing is lost",
     )

@@ -57,9 +57,9 @@ class Publisher:
             self._published += 1
         if not self._connection.run(lambda: self._confirmed == self._published, timeout_seconds):
             self._connection.close()
-            raise BrokerError("it does not confirm in time")
+            raise BrokerError("it did not confirm in time")
         if self._refused:
-            raise BrokerError("it refuses messages: a queue is full, or in trouble")
+            raise BrokerError("it refuses messages: a queue is full or failing")
         return self._returned
 
     def _on_return(self, *_: Any) -> None:

@@ -41,7 +41,7 @@ def exchange_type(options: Mapping[str, str], name: str) -> str:
     """Return the option ``exchange_type``, checked; empty: it is not given."""
     kind = options.get("exchange_type", "")
     if kind and kind not in EXCHANGE_TYPES:
-        raise UsageError(f"not a type of exchange: {kind}: {name}", hint=f"one of {', '.join(EXCHANGE_TYPES)}")
+        raise UsageError(f"unknown exchange type: {kind}: {name}", hint=f"one of {', '.join(EXCHANGE_TYPES)}")
     return kind
 
 
@@ -72,9 +72,11 @@ def read_binding(options: Mapping[str, str], name: str) -> Binding | None:
     if not exchange:
         alone = [option for option in ("exchange_type", "binding", "headers", "match") if option in options]
         if alone:
-            raise UsageError(f"without an exchange: {alone[0]}: {name}", hint="?exchange=NAME names it")
+            raise UsageError(f"an option needs an exchange: {alone[0]}: {name}", hint="?exchange=NAME names it")
         return None
     if match not in ("all", "any") or not all(header and colon for header, colon, _ in pairs):
-        raise UsageError(f"not a match of headers: {name}", hint="headers=NAME:VALUE,NAME:VALUE&match=all, or any")
+        raise UsageError(
+            f"invalid headers or match: {name}", hint="write headers=NAME:VALUE,NAME:VALUE&match=all (or any)"
+        )
     arguments = {header: value for header, _, value in pairs} | ({"x-match": match} if pairs else {})
     return Binding(exchange, kind, options.get("binding", ""), arguments)

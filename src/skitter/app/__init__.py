@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from skitter.app.frontiers import drop_job as drop_job
     from skitter.app.frontiers import list_jobs as list_jobs
     from skitter.app.frontiers import open_frontier as open_frontier
-    from skitter.app.job_items import make_drain_node as make_drain_node
+    from skitter.app.job_items import make_delivery_node as make_delivery_node
     from skitter.app.job_items import make_export_node as make_export_node
     from skitter.app.job_items import preview_job as preview_job
     from skitter.app.outputs import collect_outputs as collect_outputs
@@ -33,7 +33,7 @@ _HOME = {
     "make_crawl_node": "skitter.app.crawl_node",
     "CrawlConfig": "skitter.app.config",
     "default_frontier": "skitter.app.frontiers",
-    "make_drain_node": "skitter.app.job_items",
+    "make_delivery_node": "skitter.app.job_items",
     "drop_job": "skitter.app.frontiers",
     "make_export_node": "skitter.app.job_items",
     "list_jobs": "skitter.app.frontiers",

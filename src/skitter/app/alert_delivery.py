@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import os
 import socket
@@ -12,6 +13,7 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from http.client import HTTPException
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import msgspec
 
@@ -52,9 +54,14 @@ def alert_message(rule: AlertRule, state: AlertState, job: str, run: int) -> dic
 
 
 async def deliver(rule: AlertRule, message: dict[str, Any], on_event: Callable[[events.Event], None]) -> bool:
-    """Tell all that a rule names; whether each was told. Failures are events."""
-    told = not rule.webhook or await _until_sent(rule, "webhook", partial(_post, rule, message), on_event)
-    return (not rule.command or await _until_sent(rule, "command", partial(_run, rule, message), on_event)) and told
+    """Tell all that a rule names, at the same time; whether each was told. Failures are events."""
+    ways = [("webhook", _post)] if rule.webhook else []
+    ways += [("command", _run)] if rule.command else []
+    async with asyncio.TaskGroup() as group:
+        tasks = [
+            group.create_task(_until_sent(rule, place, partial(way, rule, message), on_event)) for place, way in ways
+        ]
+    return all(task.result() for task in tasks)
 
 
 async def _until_sent(
@@ -83,11 +90,11 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 async def _post(rule: AlertRule, message: dict[str, Any]) -> None:
-    request = urllib.request.Request(  # noqa: S310  checked to be http or https
-        rule.webhook, msgspec.json.encode(message), {"Content-Type": "application/json", "User-Agent": "skitter"}
-    )
+    url, headers = _without_user(rule.webhook)
+    headers |= {"Content-Type": "application/json", "User-Agent": "skitter"}
 
     def send() -> None:
+        request = urllib.request.Request(url, msgspec.json.encode(message), headers)  # noqa: S310  http or https
         with urllib.request.build_opener(_NoRedirect).open(request, timeout=ANSWER_SECONDS):
             pass
 
@@ -99,11 +106,23 @@ async def _post(rule: AlertRule, message: dict[str, Any]) -> None:
         raise DeliveryError("no answer in time") from error
     except urllib.error.HTTPError as error:
         error.close()
-        raise DeliveryError(f"the answer is {error.code}") from error
-    except (OSError, HTTPException, ValueError) as error:
-        # Without the URL, which may have a token in it.
+        raise DeliveryError(f"HTTP {error.code}") from error
+    except OSError as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         raise DeliveryError(f"{type(error).__name__}: {reason}") from error
+    except (HTTPException, ValueError) as error:
+        # Not its text, which may quote the URL and a token in it.
+        raise DeliveryError(f"{type(error).__name__}: not a URL or not an answer of HTTP") from error
+
+
+def _without_user(url: str) -> tuple[str, dict[str, str]]:
+    """A URL as it is called, and the header with its user and password, if it has any."""
+    parts = urlsplit(url)
+    user, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return url, {}
+    encoded = base64.b64encode(unquote(user).encode()).decode()
+    return parts._replace(netloc=host).geturl(), {"Authorization": f"Basic {encoded}"}
 
 
 async def _run(rule: AlertRule, message: dict[str, Any]) -> None:
@@ -122,10 +141,13 @@ async def _run(rule: AlertRule, message: dict[str, Any]) -> None:
         async with asyncio.timeout(COMMAND_SECONDS):
             _, complaint = await process.communicate(msgspec.json.encode(message) + b"\n")
     except TimeoutError as error:
-        raise DeliveryError(f"not done within {COMMAND_SECONDS:g} s") from error
+        raise DeliveryError(f"not finished within {COMMAND_SECONDS:g} s") from error
     finally:
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
+        # Waited for also when this is cancelled: it would be left as a zombie, with open pipes.
+        if process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
     if process.returncode:
         last = complaint.decode(errors="replace").strip().splitlines()[-1:]
         raise DeliveryError(": ".join([f"exit code {process.returncode}", *last]))

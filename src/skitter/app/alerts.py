@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import difflib
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -22,7 +21,16 @@ from skitter.app.alert_loading import WatchedStore
 from skitter.app.frontiers import HTTP_SCHEMES, is_shared, open_frontier
 from skitter.app.lock_store import lock_cluster
 from skitter.app.views.metrics import figure_name, figure_names, job_samples, read_job
-from skitter.errors import BackendError, ClusterError, JobError, SettingsError, SkitterError, VanishedError
+from skitter.errors import (
+    BackendError,
+    ClusterError,
+    FrontierError,
+    JobError,
+    SettingsError,
+    SkitterError,
+    VanishedError,
+    did_you_mean,
+)
 from skitter.frontier.contract import Frontier, acting_for
 from skitter.model.audit import Actor
 from skitter.model.job import Command, State
@@ -43,6 +51,8 @@ JOBS_SECONDS = 10.0
 MAX_JOBS = 100
 """Jobs of a store that a master watches at a time."""
 OnEvent = Callable[[events.Event], None]
+_ENDED = (State.FINISHED, State.STOPPED)
+_MASTERS_TASK = "the frontier is a master, where skitter serve checks the alerts"
 _UNTOUCHED = msgspec.json.encode(AlertState())
 
 
@@ -51,63 +61,116 @@ def check_rules(rules: Sequence[AlertRule]) -> None:
     known, names = figure_names(), [rule.name for rule in rules]
     for rule in rules:
         if rule.figure not in known:
-            near = difflib.get_close_matches(rule.figure, known, n=1)
-            hint = f"did you mean {near[0]} ?" if near else "as in failure_ratio or requests:queued"
+            hint = did_you_mean(rule.figure, known) or "as in failure_ratio or requests:queued"
             raise SettingsError(f"no such figure: {rule.figure} of the alert {rule.name}", hint=hint)
         if names.count(rule.name) > 1:
-            raise SettingsError(f"two alerts of one name: {rule.name}", hint="each [[alert]] has a name of its own")
+            raise SettingsError(f"two alerts have the same name: {rule.name}", hint="give each [[alert]] its own name")
 
 
 @asynccontextmanager
 async def alerts_watched(frontier: Frontier, url: str, job: str, run: Run, on_event: OnEvent) -> AsyncIterator[None]:
     """Watch a job while the body works, if it has rules. Behind a master that is the master's task."""
     rules = [rule for rule in run.alerts if rule.is_for(job)]
-    is_behind_master = url.partition("://")[0].lower() in HTTP_SCHEMES
-    if not rules or is_behind_master:
-        if is_behind_master:
-            on_event(events.ALERTS_AWAY(reason="behind a master that is for skitter serve, with the same tables"))
+    if not rules or _is_behind_master(url):
+        if _is_behind_master(url):
+            on_event(events.ALERTS_AWAY(reason=_MASTERS_TASK))
         yield
         return
-    watch = AlertWatch(frontier, url, job, rules, run, on_event)
-    watching = asyncio.create_task(watch.run())
-    try:
+    async with AlertWatch(frontier, url, job, rules, run, on_event).running():
         yield
-    finally:
-        await watch.finish()
-        watching.cancel()
-        await asyncio.wait([watching])
+
+
+def _is_behind_master(url: str) -> bool:
+    return url.partition("://")[0].lower() in HTTP_SCHEMES
 
 
 @asynccontextmanager
 async def store_alerts_watched(store: WatchedStore, run: Run) -> AsyncIterator[None]:
     """Watch all jobs of a store while the body works."""
-    watching = asyncio.create_task(_watch_store(store, run))
+    watch = _StoreWatch(store, run)
+    watching = asyncio.create_task(watch.run())
     try:
         yield
     finally:
         watching.cancel()
         await asyncio.wait([watching])
+        await watch.close()
 
 
-async def _watch_store(store: WatchedStore, run: Run) -> None:
-    async with contextlib.AsyncExitStack() as stack:
-        watched: set[str] = set()
+class _StoreWatch:
+    """The jobs of a store that are watched. Where there are too many, those that have ended take turns."""
+
+    def __init__(self, store: WatchedStore, run: Run) -> None:
+        self._store = store
+        self._run = run
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._watches: dict[str, AlertWatch] = {}
+        self._left_at: dict[str, float] = {}
+        """When jobs that are not watched last were."""
+        self._ending: set[asyncio.Task[None]] = set()
+        self._troubles: dict[str, str] = {}
+
+    async def run(self) -> None:
+        """Look for jobs until cancelled."""
         while True:
             with contextlib.suppress(SkitterError):
-                names = [name for name in await store.jobs() if any(rule.is_for(name) for rule in run.alerts)]
-                for name in [name for name in names if name not in watched][: MAX_JOBS - len(watched)]:
-                    url = store.url_of(name)
-                    frontier = await asyncio.to_thread(open_frontier, url, name, create=False, patient=True)
-                    stack.push_async_callback(frontier.close)
-                    await stack.enter_async_context(alerts_watched(frontier, url, name, run, _emit_of(name)))
-                    watched.add(name)
+                names = await self._store.jobs()
+                self._choose([name for name in names if any(rule.is_for(name) for rule in self._run.alerts)])
             await asyncio.sleep(JOBS_SECONDS)
+
+    async def close(self) -> None:
+        """End all at once: each may have something to tell."""
+        for name in list(self._tasks):
+            self._end(name)
+        if self._ending:
+            await asyncio.wait(self._ending)
+
+    def _choose(self, names: list[str]) -> None:
+        gone = {name for name, watch in self._watches.items() if watch.is_gone}
+        for name in [name for name, task in self._tasks.items() if task.done() or name in gone or name not in names]:
+            self._end(name)
+        waiting = [name for name in names if name not in self._tasks]
+        waiting.sort(key=lambda name: (self._left_at.get(name, 0.0), name))
+        unneeded = [name for name, watch in self._watches.items() if not watch.is_needed]
+        for name in unneeded[: max(0, len(self._tasks) + len(waiting) - MAX_JOBS)]:
+            self._end(name)
+        for name in waiting[: max(0, MAX_JOBS - len(self._tasks))]:
+            self._tasks[name] = asyncio.create_task(self._watch(name))
+        self._left_at = {name: at for name, at in self._left_at.items() if name in names}
+
+    def _end(self, name: str) -> None:
+        task = self._tasks.pop(name)
+        self._watches.pop(name, None)
+        self._left_at[name] = time.monotonic()
+        task.cancel()
+        self._ending.add(task)
+        task.add_done_callback(self._ending.discard)
+
+    async def _watch(self, name: str) -> None:
+        """Watch one job until cancelled. One that cannot be opened is tried again, and hides no other."""
+        url = self._store.url_of(name)
+        try:
+            if _is_behind_master(url):
+                raise FrontierError(_MASTERS_TASK)
+            frontier = await asyncio.to_thread(open_frontier, url, name, create=False, patient=True)
+        except SkitterError as error:
+            if self._troubles.get(name) != str(error):
+                self._troubles[name] = str(error)
+                _emit_of(name)(events.ALERTS_AWAY(reason=str(error)))
+            return
+        try:
+            rules = [rule for rule in self._run.alerts if rule.is_for(name)]
+            watch = self._watches[name] = AlertWatch(frontier, url, name, rules, self._run, _emit_of(name))
+            async with watch.running():
+                await asyncio.Event().wait()
+        finally:
+            await frontier.close()
 
 
 def _judged(rule: AlertRule, state: AlertState, job: State, value: float | None) -> AlertChange | None:
     if rule.only_running and job is not State.RUNNING:
         # The end of a job ends its alerts; a pause, which may be an alert's own doing, does not.
-        if job not in (State.FINISHED, State.STOPPED):
+        if job not in _ENDED:
             state.rest()
             return None
         value = None
@@ -136,6 +199,27 @@ class AlertWatch:
         self._cluster: Cluster | None = None
         self._leads = False
         self._looking = asyncio.Lock()
+        self._has_ended = False
+        self.is_gone = False
+        """The job was dropped: a new one of its name needs another frontier."""
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether this process has something to watch: it leads, and the job goes on, or an alert does."""
+        is_quiet = all(state.firing_since is None and state.is_told for state in self._states.values())
+        return self._leads and not (self._has_ended and is_quiet)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Watch while the body works."""
+        watching = asyncio.create_task(self.run())
+        try:
+            yield
+        finally:
+            await self.finish()
+            watching.cancel()
+            await asyncio.wait([watching])
+            await self.cancel_deliveries()
 
     async def run(self) -> None:
         """Wait to lead, and watch, until cancelled."""
@@ -170,7 +254,7 @@ class AlertWatch:
     async def _watch(self) -> None:
         self._leads = True
         while True:
-            # If the store is away, its workers say so.
+            # If the store is unavailable, its workers say so.
             with contextlib.suppress(BackendError):
                 await self._look()
             await asyncio.sleep(LOOK_SECONDS)
@@ -185,8 +269,13 @@ class AlertWatch:
                 await self._look()
         if self._telling:
             await asyncio.wait(self._telling.values(), timeout=END_SECONDS)
-        for task in self._telling.values():
-            task.cancel()
+
+    async def cancel_deliveries(self) -> None:
+        """Cancel what is still being told, once nothing looks any more, and wait until its commands are killed."""
+        if tasks := list(self._telling.values()):
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
 
     # ---- one look
 
@@ -195,8 +284,10 @@ class AlertWatch:
             try:
                 found = await read_job(self._frontier, self._url)
             except (JobError, VanishedError):
+                self.is_gone = True
                 return
             status = found.status
+            self._has_ended = status.state in _ENDED
             figures = {
                 figure_name(sample): sample.value
                 for sample in job_samples(found)

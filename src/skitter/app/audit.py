@@ -19,13 +19,13 @@ from skitter import private_files
 from skitter.app.frontiers import HTTP_SCHEMES, is_redis, sqlite_file
 from skitter.audit import trail as trails
 from skitter.audit.entry import DONE, GENESIS, PRUNE, Draft, Entry, Stored, hash_of, read_entry
-from skitter.audit.sqlite_table import ARCHIVE_SUFFIX, SqliteTrail
+from skitter.audit.sqlite_table import ARCHIVE_SUFFIX, BEFORE_ALL, SqliteTrail
 from skitter.audit.trail import OpenMutation, Trail
 from skitter.audit.verification import ChainCheck
 from skitter.errors import ExtraMissingError, UsageError
 from skitter.model.audit import Actor, AuditRow
 from skitter.model.secrets import shown_address
-from skitter.schedule_store.store_urls import DEFAULT_FILE, FILE_SUFFIX
+from skitter.schedule_store.store_urls import DEFAULT_FILE, FILE_SUFFIX, open_schedule_store
 
 PAGE = 1000
 """Entries of one call to a store."""
@@ -61,7 +61,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool
     entries: int
     head: str
-    """Of all chains, joined by commas."""
+    """Hash of the last entry; of several chains, all hashes joined by commas."""
     problems: list[str]
     chains: list[Chain]
 
@@ -116,7 +116,7 @@ def _trails_of(frontier: str) -> Sequence[Trail]:
         return http_trails(frontier)
     shown = shown_address(frontier, is_server=True)
     raise UsageError(
-        f"no audit trail there: {shown}", hint="use --frontier sqlite:PATH, redis://HOST or https://MASTER"
+        f"this store has no audit trail: {shown}", hint="use --frontier sqlite:PATH, redis://HOST or https://MASTER"
     )
 
 
@@ -129,6 +129,9 @@ class Trails:
 
     def __init__(self, frontier: str) -> None:
         self._trails = _trails_of(frontier)
+        # Files of jobs in a folder come and go.
+        self._own = self._trails[0 if frontier else -1]
+        self._is_folder = not frontier
 
     async def __aenter__(self) -> Self:
         return self
@@ -141,6 +144,29 @@ class Trails:
         """Return mutations, the newest first."""
         found = [await _rows_of(trail, wanted) for trail in self._trails]
         return list(heapq.merge(*found, key=_order, reverse=True))[: wanted.limit]
+
+    async def newest(self, action: str, most: int, **details: str) -> AuditRow | None:
+        """Return the newest mutation with these details among so many entries of the store's own chain."""
+        before: int | None = None
+        for _ in range(0, most, PAGE):
+            page = await self._own.entries_before(before, PAGE)
+            for stored in page:
+                entry = read_entry(stored)
+                if entry is not None and entry.action == action and details.items() <= entry.details.items():
+                    return _row(self._own.store, stored, entry, None)
+            if not page:
+                break
+            before = page[-1].seq
+        return None
+
+    async def append(self, draft: Draft) -> None:
+        """Record what is no call of a frontier and has been made, in the store's own chain."""
+        if self._is_folder:
+            # The chain is in the file of the schedules, which may not be there yet.
+            schedules = open_schedule_store("", create=True)
+            await schedules.read_all()
+            await schedules.close()
+        await self._own.append(draft)
 
     async def export(self) -> AsyncIterator[tuple[str, Stored]]:
         """Yield every entry as it is stored, and where: each chain from its beginning."""
@@ -169,7 +195,7 @@ class Trails:
         ]
         lost = functools.reduce(lambda left, pair: left & pair[1].missing, checks, noted - {GENESIS})
         problems = [f"{chain.store}: {problem}" for chain in chains for problem in chain.problems]
-        problems += [f"the noted head is not in the trail: its end was cut off, or pruned: {head}" for head in lost]
+        problems += [f"the given hash is not in the trail, whose end was removed or pruned: {head}" for head in lost]
         entries = sum(chain.entries for chain in chains)
         return Verification(ok=not problems, entries=entries, head=_joined(chains), problems=problems, chains=chains)
 
@@ -198,7 +224,7 @@ class Trails:
             check.finish()
             if check.problems:
                 raise UsageError(
-                    f"not pruned: {trail.store}: {check.problems[0]}", hint="skitter audit --verify tells more"
+                    f"not pruned: {trail.store}: {check.problems[0]}", hint="skitter audit --verify shows more"
                 )
             if last is not None:
                 details = {"through": last.seq, "hash": last.hash, "removed": number}
@@ -208,7 +234,8 @@ class Trails:
 
 
 async def _entries_of(trail: Trail) -> AsyncIterator[Stored]:
-    after = 0
+    # Also what somebody has put before the first one.
+    after = BEFORE_ALL
     while page := await trail.entries(after, PAGE):
         for stored in page:
             yield stored
@@ -287,7 +314,7 @@ def _parsed(row_id: str) -> tuple[float, int, str] | None:
     try:
         return float(at), int(seq), store
     except ValueError as error:
-        raise UsageError(f"not the id of a row: {row_id}", hint="take it from a row of the page before") from error
+        raise UsageError(f"unknown row id: {row_id}", hint="use the id of a row of the previous page") from error
 
 
 def _joined(chains: Sequence[Chain]) -> str:

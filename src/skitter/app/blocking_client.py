@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from skitter.app.client import BATCH, AsyncClient, SpiderLike, Urls
 from skitter.app.views.jobs import JobView
 from skitter.concurrency import LoopThread
-from skitter.model.job import Counts, JobState, Trace
+from skitter.model.job import Counts, FailedRequest, HostSeen, JobState, Trace
 from skitter.model.request import Request
 from skitter.model.worker import WorkerSeen
 
@@ -32,7 +32,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Close all connections; jobs go on. May be called again."""
+        """Close all connections; jobs continue. May be called again."""
         if self._thread.is_stopped:
             return
         self._wait_for(self._client.close())
@@ -50,7 +50,7 @@ class Client:
         settings: Mapping[str, Any] | None = None,
         arguments: Mapping[str, str] | None = None,
     ) -> list[str]:
-        """Add URLs or Requests to a job, which is begun if it is not there, and return an id for each."""
+        """Add URLs or Requests to a job, and return an id for each. Creates the job if it does not exist."""
         ids: list[str] = []
         for batch in _batches(urls):
             ids += self._wait_for(
@@ -70,7 +70,7 @@ class Client:
         return ids
 
     def add(self, urls: Urls, *, job: str, priority: int = 0, meta: Mapping[str, Any] | None = None) -> int:
-        """Add any number of URLs to a job that is there, and return how many were new to it."""
+        """Add any number of URLs to an existing job, and return how many were new."""
         added = (
             self._wait_for(self._client.add(batch, job=job, priority=priority, meta=meta)) for batch in _batches(urls)
         )
@@ -80,42 +80,79 @@ class Client:
         """Change settings of a job while it runs, for all its workers, as ``skitter set`` does."""
         self._wait_for(self._client.change_settings(job, values))
 
+    def pause(self, job: str) -> JobState:
+        """Start no new requests until ``resume``; requests in flight end, and workers wait. Returns the new state."""
+        return self._wait_for(self._client.pause(job))
+
+    def resume(self, job: str) -> JobState:
+        """Continue a paused or stopped job, if a worker is there. Returns the new state."""
+        return self._wait_for(self._client.resume(job))
+
+    def stop(self, job: str) -> JobState:
+        """Stop a job: requests in flight end, and its workers leave. Returns the new state."""
+        return self._wait_for(self._client.stop(job))
+
+    def retry(self, job: str, urls: str | Iterable[str] | None = None, *, error_class: str = "") -> int:
+        """Queue failed requests again, and return how many: all, those with the URLs, or those of an error class."""
+        return self._wait_for(self._client.retry(job, urls, error_class=error_class))
+
+    def pause_host(self, job: str, host: str) -> None:
+        """Request nothing more of a host (``https://shop.example``) until ``resume_host``. UsageError if unknown."""
+        self._wait_for(self._client.pause_host(job, host))
+
+    def resume_host(self, job: str, host: str) -> None:
+        """Request from a host again that was paused or given up. UsageError if unknown."""
+        self._wait_for(self._client.resume_host(job, host))
+
+    def give_up_host(self, job: str, host: str) -> None:
+        """Fail all requests of a host, with class ``given_up``, until ``resume_host``. UsageError if unknown."""
+        self._wait_for(self._client.give_up_host(job, host))
+
     def state(self, request_id: str, url: str = "") -> Trace | None:
-        """What is known of a request; None: nothing."""
+        """Return the state of a request; None if it is unknown."""
         return self._wait_for(self._client.state(request_id, url))
 
     def items(self, request_id: str) -> list[dict[str, Any]]:
-        """The items of a request's page which the job's outbox holds."""
+        """Return the items of a request's page that are still in the job's outbox."""
         return self._wait_for(self._client.items(request_id))
 
     def results(self, job: str) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Give out each item once, with the id of its request, as they come, until the job is over."""
-        stream = self._client.results(job)
+        """Yield each item once, with the id of its request, as they arrive, until the job is over."""
+        return self._iterate(self._client.results(job))
 
-        async def take() -> tuple[str, dict[str, Any]] | None:
-            return await anext(stream, None)
+    def failures(self, job: str, *, error_class: str = "") -> Iterator[FailedRequest]:
+        """Yield the failed requests of a job, or those of an error class, in the order they were added."""
+        return self._iterate(self._client.failures(job, error_class=error_class))
 
-        try:
-            while (result := self._wait_for(take())) is not None:
-                yield result
-        finally:
-            self._wait_for(stream.aclose())
+    def hosts(self, job: str, state: str = "all") -> list[HostSeen]:
+        """Return the hosts of a job, ordered by key: all, or those that are paused, blocked or given_up."""
+        return self._wait_for(self._client.hosts(job, state))
 
     def counts(self, job: str) -> Counts:
-        """How many requests of a job are queued, delayed, leased, done, redirected, dead and excluded."""
+        """Return how many requests of a job are queued, delayed, leased, done, redirected, failed and excluded."""
         return self._wait_for(self._client.counts(job))
 
     def workers(self, job: str) -> list[WorkerSeen]:
-        """The workers that were heard from, with what each is doing."""
+        """Return the workers that have reported, with their activity."""
         return self._wait_for(self._client.workers(job))
 
     def jobs(self) -> list[JobView]:
-        """All jobs of the frontier, and how they stand."""
+        """Return all jobs of the frontier, with their states and counts."""
         return self._wait_for(self._client.jobs())
 
     def wait(self, job: str, *, timeout_seconds: float | None = None) -> JobState:
-        """Wait until a job is finished or stopped; TimeoutError: it was not, in that time."""
+        """Wait until a job is finished or stopped. Raises TimeoutError after ``timeout_seconds``."""
         return self._wait_for(self._client.wait(job, timeout_seconds=timeout_seconds))
+
+    def _iterate(self, stream: AsyncGenerator[T, None]) -> Iterator[T]:
+        async def take() -> T | None:
+            return await anext(stream, None)
+
+        try:
+            while (found := self._wait_for(take())) is not None:
+                yield found
+        finally:
+            self._wait_for(stream.aclose())
 
 
 def _batches(urls: Urls) -> Iterator[list[str | Request]]:
@@ -126,7 +163,7 @@ def _batches(urls: Urls) -> Iterator[list[str | Request]]:
 
 
 def connect(frontier: str) -> Client:
-    """Connect to the jobs of a frontier: submit URLs, and ask for states, items, counts and workers.
+    """Connect to the jobs of a frontier, to submit URLs, to read states, items and failures, and to steer the jobs.
 
     ``AsyncClient(frontier)`` is the same for a program with an event loop.
     """

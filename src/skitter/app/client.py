@@ -1,4 +1,4 @@
-"""A client of a frontier's jobs: submits URLs from a program, and asks what became of them."""
+"""Client of the jobs of a frontier: submits URLs from a program, reads their results, and steers jobs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ from skitter.app.audit import local_actor
 from skitter.app.config import crawl_config
 from skitter.app.crawl_source import CrawlSource, seed_url, source_of_spider
 from skitter.app.frontiers import is_missing_file, is_shared, open_frontier
+from skitter.app.host_list import key_of, sorted_hosts
 from skitter.app.script import source_of
 from skitter.app.submit import check_submission
+from skitter.app.views.failed import check_error_class, find_failed, retry_failed
 from skitter.app.views.jobs import JobView, jobs_of_frontier
 from skitter.cluster.process_identity import worker_id
 from skitter.delivery.stream_runner import CLIENT
@@ -22,8 +24,9 @@ from skitter.errors import JobError, SinkError, UsageError
 from skitter.extract.items import decode_item
 from skitter.frontier.contract import Frontier, acting_for
 from skitter.model.audit import Actor
+from skitter.model.host import HostCommand, HostFilter
 from skitter.model.item import Item, ItemKind
-from skitter.model.job import Counts, JobState, SinkProgress, State, Trace
+from skitter.model.job import Command, Counts, FailedRequest, HostSeen, JobState, SinkProgress, State, Trace
 from skitter.model.request import Entry, Fingerprinter, Request
 from skitter.model.url import host_key
 from skitter.model.worker import WorkerSeen
@@ -45,17 +48,17 @@ Urls = str | Request | Iterable[str | Request]
 
 
 class AsyncClient:
-    """A connection to the jobs of a frontier; ``skitter.connect`` gives the same without ``await``.
+    """A connection to the jobs of a frontier; ``skitter.connect`` returns the same without ``await``.
 
-    The id of a request is text, the name of its job and its number there. It may be kept, and asked about from another
+    The id of a request is text: the name of its job and its number there. You may store it, and use it in another
     process.
     """
 
     def __init__(self, frontier: str, *, actor: Actor | None = None) -> None:
-        """``actor``: who acts, for the audit trail.
+        """``actor`` is the name for the audit trail.
 
-        None: this program, whose requests are a source like an intake: it is recorded when it begins or changes a job,
-        and not when it adds to one.
+        None means this program. Its requests count as a source, like an intake: the audit trail records it when it
+        creates or changes a job, and not when it adds to one.
         """
         if not is_shared(frontier):
             raise UsageError(f"cannot be shared with another process: {frontier}", hint='as in "sqlite:jobs.db"')
@@ -72,7 +75,7 @@ class AsyncClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections; jobs go on."""
+        """Close all connections; jobs continue."""
         while self._open:
             _, frontier = self._open.popitem()
             await frontier.close()
@@ -91,13 +94,13 @@ class AsyncClient:
         settings: Mapping[str, Any] | None = None,
         arguments: Mapping[str, str] | None = None,
     ) -> list[str]:
-        """Add URLs or Requests to a job, and return an id for each, also for those that the job knows already.
+        """Add URLs or Requests to a job, and return an id for each, including duplicates.
 
-        ``job``: its name; by default the spider's, or the first URL's host. A job that is not there is begun, with
-        ``spider`` (None: the built-in one), ``output``, ``settings`` and ``arguments``, which count only then; without
-        an ``output`` its items are kept for ``items`` and ``results``. ``priority`` and ``meta`` are for plain URLs; a
-        Request has its own. They are added in batches of 1,000: a wrong one is a UsageError, and those before it are
-        added.
+        ``job`` is the name of the job; the default is the name of the spider, or the host of the first URL. A job that
+        does not exist is created with ``spider`` (None: the built-in one), ``output``, ``settings`` and ``arguments``,
+        which otherwise have no effect. Without an ``output``, its items are kept for ``items`` and ``results``.
+        ``priority`` and ``meta`` apply to plain URLs; a Request has its own. Requests are added in batches of 1,000. A
+        wrong one raises UsageError; the batches before it are added.
         """
         stream = _requests(urls, priority, meta or {})
         first = next(stream, None)
@@ -112,9 +115,9 @@ class AsyncClient:
         return ids
 
     async def add(self, urls: Urls, *, job: str, priority: int = 0, meta: Mapping[str, Any] | None = None) -> int:
-        """Add any number of URLs or Requests to a job that is there, and return how many were new to it.
+        """Add any number of URLs or Requests to an existing job, and return how many were new.
 
-        Of a generator no more than a batch is held in memory.
+        At most one batch of a generator is held in memory.
         """
         return sum([new async for _, new in _added(self._adding(job), _requests(urls, priority, meta or {}))])
 
@@ -122,23 +125,55 @@ class AsyncClient:
         """Change settings of a job while it runs, for all its workers, as ``skitter set`` does."""
         await self._recorded(self._frontier(job)).change_settings(values)
 
+    # ---- steering
+
+    async def pause(self, job: str) -> JobState:
+        """Start no new requests until ``resume``; requests in flight end, and workers wait. Returns the new state."""
+        return await self._command(job, Command.PAUSE)
+
+    async def resume(self, job: str) -> JobState:
+        """Continue a paused or stopped job, if a worker is there. Returns the new state."""
+        return await self._command(job, Command.RESUME)
+
+    async def stop(self, job: str) -> JobState:
+        """Stop a job: requests in flight end, and its workers leave. Returns the new state."""
+        return await self._command(job, Command.STOP)
+
+    async def retry(self, job: str, urls: str | Iterable[str] | None = None, *, error_class: str = "") -> int:
+        """Queue failed requests again, and return how many: all, those with the URLs, or those of an error class."""
+        check_error_class(error_class)
+        wanted = [urls] if isinstance(urls, str) else None if urls is None else list(urls)
+        return await retry_failed(self._recorded(self._frontier(job)), error_class, wanted)
+
+    async def pause_host(self, job: str, host: str) -> None:
+        """Request nothing more of a host (``https://shop.example``) until ``resume_host``. UsageError if unknown."""
+        await self._command_host(job, host, HostCommand.PAUSE)
+
+    async def resume_host(self, job: str, host: str) -> None:
+        """Request from a host again that was paused or given up. UsageError if unknown."""
+        await self._command_host(job, host, HostCommand.RESUME)
+
+    async def give_up_host(self, job: str, host: str) -> None:
+        """Fail all requests of a host, with class ``given_up``, until ``resume_host``. UsageError if unknown."""
+        await self._command_host(job, host, HostCommand.GIVE_UP)
+
     # ---- asking
 
     async def state(self, request_id: str, url: str = "") -> Trace | None:
-        """What is known of a request: queued, leased, done, dead, its attempts and errors; None: nothing.
+        """Return the state of a request (queued, leased, done, failed…), its attempts and errors; None if unknown.
 
-        Redis keeps less than SQLite of one that has ended (``Trace.state``), and finds a queued one by its host: where
-        another client has submitted it, or 100,000 others were submitted since, give its ``url`` too.
+        Redis keeps less than SQLite about a request that has ended (``Trace.state``), and needs the host to find a
+        queued one: pass its ``url`` too if another client submitted it, or if 100,000 others were submitted since.
         """
         job, number = _parts(request_id)
         host = host_key(seed_url(url)) if url else self._hosts.get(request_id, "")
         return await self._frontier(job).trace(number, host)
 
     async def items(self, request_id: str) -> list[dict[str, Any]]:
-        """The items of a request's page which the job's outbox holds: until every target has them.
+        """Return the items of a request's page that are still in the job's outbox.
 
-        Of a job without an output that ``submit`` has begun, until ``results`` has given them out. What all targets
-        have is read there, and not here.
+        Items stay there until they are written to every output; in a job that ``submit`` created without an output,
+        until ``results`` has yielded them. After that, read them from the outputs.
         """
         job, number = _parts(request_id)
         found: list[dict[str, Any]] = []
@@ -149,24 +184,29 @@ class AsyncClient:
         return found
 
     async def results(self, job: str) -> AsyncGenerator[tuple[str, dict[str, Any]], None]:
-        """Give out each item once, with the id of its request, as they come, until the job is over.
+        """Yield each item once, with the id of its request, as they arrive, until the job is over.
 
-        For a job without an output that ``submit`` has begun. A batch counts as given out when the next one is asked
-        for, so that what a killed program had in its hands comes again. One program at a time: SinkError for another.
+        For a job that ``submit`` created without an output. A batch counts as delivered when the next one is requested,
+        so a batch that a killed program was processing is yielded again. Only one program at a time may read the
+        results: another one gets SinkError.
         """
         frontier, owner = self._frontier(job), f"{worker_id()}:{secrets.token_hex(4)}"
         if CLIENT not in [sink.target for sink in await frontier.sinks()]:
-            raise JobError(f"the job keeps no items for a program: {job}", hint="its items are in its own targets")
+            raise JobError(f"the job keeps no items for a program: {job}", hint="its items are in its own outputs")
         progress = await frontier.open_sink(CLIENT, owner)
         if progress is None:
-            raise SinkError(f"another program takes the results: {job}", hint="wait until it ends, or for 30 seconds")
+            raise SinkError(
+                f"another program is reading the results: {job}", hint="wait until it ends, or for 30 seconds"
+            )
         try:
             while True:
                 # In this order: what has ended gets no more items.
                 state = (await frontier.state()).state
                 items = await frontier.items(CLIENT, owner, BATCH)
                 if items is None:
-                    raise SinkError(f"another program took over the results: {job}", hint="one at a time takes them")
+                    raise SinkError(
+                        f"another program took over the results: {job}", hint="only one program at a time can read them"
+                    )
                 for item in items:
                     if _is_record(item):
                         yield _id_of(job, item.request_id), decode_item(item.record)
@@ -182,20 +222,33 @@ class AsyncClient:
         finally:
             await frontier.close_sink(CLIENT, owner)
 
+    async def failures(self, job: str, *, error_class: str = "") -> AsyncGenerator[FailedRequest, None]:
+        """Yield the failed requests of a job, or those of an error class, in the order they were added."""
+        check_error_class(error_class)
+        async for failed in find_failed(self._frontier(job), error_class):
+            yield failed
+
+    async def hosts(self, job: str, state: str = "all") -> list[HostSeen]:
+        """Return the hosts of a job, ordered by key: all, or those that are paused, blocked or given_up."""
+        known = [kind.value for kind in HostFilter]
+        if state not in known:
+            raise UsageError(f"no such state of hosts: {state}", hint=f"one of {', '.join(known)}")
+        return await sorted_hosts(self._frontier(job), HostFilter(state))
+
     async def counts(self, job: str) -> Counts:
-        """How many requests of a job are queued, delayed, leased, done, redirected, dead and excluded."""
+        """Return how many requests of a job are queued, delayed, leased, done, redirected, failed and excluded."""
         return await self._frontier(job).counts()
 
     async def workers(self, job: str) -> list[WorkerSeen]:
-        """The workers that were heard from, with what each is doing."""
+        """Return the workers that have reported, with their activity."""
         return await self._frontier(job).workers()
 
     async def jobs(self) -> list[JobView]:
-        """All jobs of the frontier, and how they stand."""
+        """Return all jobs of the frontier, with their states and counts."""
         return [] if is_missing_file(self._url) else await jobs_of_frontier(self._url)
 
     async def wait(self, job: str, *, timeout_seconds: float | None = None) -> JobState:
-        """Wait until a job is finished or stopped; TimeoutError: it was not, in that time."""
+        """Wait until a job is finished or stopped. Raises TimeoutError after ``timeout_seconds``."""
         frontier = self._frontier(job)
         async with asyncio.timeout(timeout_seconds):
             while True:
@@ -210,6 +263,16 @@ class AsyncClient:
         if job not in self._open:
             self._open[job] = open_frontier(self._url, job, create=create)
         return self._open[job]
+
+    async def _command(self, job: str, command: Command) -> JobState:
+        frontier = self._frontier(job)
+        await self._recorded(frontier).command(command)
+        return await frontier.state()
+
+    async def _command_host(self, job: str, host: str, command: HostCommand) -> None:
+        key = key_of(host)
+        if await self._recorded(self._frontier(job)).command_host(key, command) is None:
+            raise UsageError(f"no such host in {job}: {key}", hint="hosts(job) returns the existing ones")
 
     async def _begun(
         self,
@@ -243,7 +306,7 @@ class AsyncClient:
             if spider is not None and found.spec.spider != config.spec.spider:
                 raise JobError(
                     f"job {name} has another spider: {found.spec.spider or 'the built-in one'}",
-                    hint="leave the spider out, or give the job another name",
+                    hint="omit the spider, or give the job another name",
                 )
         return name
 
@@ -309,7 +372,7 @@ def _parts(request_id: str) -> tuple[str, int]:
     except ValueError:
         number = 2**64
     if not job or number >= 2**64:
-        raise UsageError(f"not the id of a request: {request_id}", hint="submit returns them: JOB/0123456789abcdef")
+        raise UsageError(f"invalid request id: {request_id}", hint="submit returns them: JOB/0123456789abcdef")
     return job, number - 2**64 if number >= 2**63 else number
 
 

@@ -35,7 +35,7 @@ class CloseLimits:
             try:
                 await self._frontier.command(Command.STOP, limit)
             except SkitterError:
-                # The store is away, or this node may not: the next report, or another node, will do.
+                # The store is unavailable, or this node may not: the next report, or another node, will do.
                 return
             self._stopped_run = job.run
             self._on_event(events.JOB_LIMIT(limit=limit.value, reached=round(reached), allowed=round(allowed)))
@@ -43,7 +43,7 @@ class CloseLimits:
 
     def _reached(self, report: Report) -> list[tuple[StopReason, float]]:
         # What a hook drops on purpose is no error.
-        errors = report.counts.dead - report.errors.get("dropped", 0)
+        errors = report.counts.failed - report.errors.get("dropped", 0)
         return [
             (StopReason.CLOSE_AFTER_ITEMS, report.items),
             (StopReason.CLOSE_AFTER_ERRORS, errors),
@@ -75,7 +75,7 @@ class PeriodicStats:
             events.JOB_STATS(
                 pages=pages,
                 items=items,
-                failed=report.counts.dead,
+                failed=report.counts.failed,
                 pages_per_minute=round(max(0, pages - pages_before) / minutes),
                 items_per_minute=round(max(0, items - items_before) / minutes),
                 stats=report.stats,

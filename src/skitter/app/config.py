@@ -126,7 +126,7 @@ def check_one_process(frontier: str, workers: int, *, has_file: bool) -> None:
     if workers > 1 and not is_shared(frontier):
         raise UsageError(
             f"one process only: --frontier {frontier} with {workers} workers",
-            hint="leave --frontier away: SQLite takes any number of workers",
+            hint="omit --frontier: SQLite takes any number of workers",
         )
 
 
@@ -134,21 +134,19 @@ def check_recrawl(frontier: str, settings: Settings) -> None:
     """UsageError for a crawl that is to come back to its pages, and cannot."""
     if settings.recrawl.is_on and settings.dedup.dedup_scope == "job":
         raise UsageError(
-            "what was delivered is not fetched again, so it cannot be recrawled: dedup_scope=job with --recrawl",
-            hint="leave one of them away",
+            "dedup_scope=job does not fetch delivered pages again, so it cannot be used with --recrawl",
+            hint="omit one of them",
         )
     if settings.recrawl.is_on and settings.run.cache_dir:
-        raise UsageError(
-            "a cache does not tell what has changed: --cache with --recrawl", hint="leave one of them away"
-        )
+        raise UsageError("cached pages never change, so --cache cannot be used with --recrawl", hint="omit one of them")
     if not settings.recrawl.stay:
         return
     if settings.recrawl.recrawl != "due":
-        raise UsageError("a crawl that stays recrawls what is due: --stay", hint="--recrawl --stay")
+        raise UsageError("--stay needs --recrawl", hint="--recrawl --stay")
     if not is_shared(frontier):
         raise UsageError(
-            f"known pages would be forgotten after each run: --frontier {frontier} with --stay",
-            hint="leave --frontier away: SQLite keeps them",
+            f"page records would be lost after each run: --frontier {frontier} with --stay",
+            hint="omit --frontier: SQLite keeps them",
         )
 
 

@@ -36,7 +36,7 @@ async def export_cookies(frontier: Frontier, session: str, path: Path) -> int:
             file.write(text)
     except FileExistsError as error:
         raise UsageError(
-            f"there is a file already: {path}", hint="give another name: cookies replace nothing"
+            f"the file already exists: {path}", hint="choose another name: existing files are never overwritten"
         ) from error
     except OSError as error:
         raise UsageError(f"cannot write: {path}: {error.strerror}", hint="check its folder") from error
@@ -76,7 +76,7 @@ def read_cookie_file(path: Path) -> tuple[list[Cookie], int]:
             read_netscape_line(line) for line in lines if not line.startswith("#") or line.startswith("#HttpOnly_")
         ]
         if lines and not any(found):
-            raise UsageError(f"no cookies in it: {path}", hint=_HINT)
+            raise UsageError(f"the file has no cookies: {path}", hint=_HINT)
     kept = [cookie for cookie in found if cookie is not None and _may_be_kept(cookie)]
     return kept, len(found) - len(kept)
 
@@ -90,7 +90,7 @@ def _listed(value: Any) -> Iterable[Any]:
     if isinstance(value, dict):
         value = value.get("cookies")
     if not isinstance(value, list):
-        raise UsageError("no list of cookies in it", hint=_HINT)
+        raise UsageError("it has no list of cookies", hint=_HINT)
     return value
 
 

@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -142,8 +143,10 @@ class _CrawlRun:
                 begun = await self._recorded(frontier).begin(self._config.spec, fresh=config.fresh, sinks=targets)
                 begun = Begun.JOINED if joins else begun
                 before = await frontier.counts()
-                self._on_event(events.JOB_BEGUN(begun=begun, run=(await frontier.state()).run))
+                run = (await frontier.state()).run
+                self._on_event(events.JOB_BEGUN(begun=begun, run=run))
                 self._tell_dedup(begun)
+                self._warn_of_earlier_results(begun, run, sinks)
                 await delivery.open()
                 await self._tell_waiting_items(frontier)
                 if not targets and not joins:
@@ -197,14 +200,25 @@ class _CrawlRun:
             percent = f"{100 * dedup.dedup_error_rate:g}"
             self._on_event(events.JOB_BLOOM(percent=percent, capacity=dedup.dedup_capacity))
 
+    def _warn_of_earlier_results(self, begun: Begun, run: int, sinks: list[Sink]) -> None:
+        """Warn of files that a new run appends to. Pages that both runs fetched are in them twice."""
+        settings = self._config.settings
+        if begun not in (Begun.NEW, Begun.RERUN) or settings.recrawl.is_on or settings.dedup.dedup_scope == "job":
+            return
+        emptied = {sink_of(target).target for target in self._config.outputs if target.overwrite}
+        for sink in sinks:
+            path = Path(sink.target)
+            if sink.target not in emptied and path.is_file() and path.stat().st_size:
+                self._on_event(events.JOB_APPENDS(target=sink.target, run=run))
+
     def _check(self) -> None:
         """UsageError for what cannot work, before anything is made."""
         workers = self._config.settings.run.workers
         check_one_process(self._config.frontier, workers, has_file=self._spider is None)
         if self._inline and self._config.settings.run.coordinator:
             raise UsageError(
-                "a crawl inside one process is no node of a cluster: --coordinator",
-                hint="it needs a frontier that processes share, and a spider in a file",
+                "--coordinator needs worker processes",
+                hint="use a frontier that processes can share, and a spider in a file",
             )
         check_coordinator(self._config.settings.run)
         check_alerts(self._config.settings.run)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from skitter.errors import UrlError, UsageError
@@ -62,14 +63,14 @@ def source_of_spider(
     """
     if urls and not issubclass(kind, FunctionSpider):
         raise UsageError(
-            f"a spider and something else: {kind.__name__} {' '.join(urls)}",
-            hint="give one spider, or URLs; a spider has -a KEY=VALUE",
+            f"a spider does not take URLs: {kind.__name__} {' '.join(urls)}",
+            hint="give one spider, or URLs; -a KEY=VALUE passes an argument to a spider",
         )
     seeds, listed = list(dict.fromkeys(map(seed_url, urls))), _sitemap_urls(sitemaps)
     spider = make_spider(kind, arguments)
     if issubclass(kind, FunctionSpider):
         if not seeds and not listed and not starts_empty:
-            raise UsageError(f"a function needs URLs: {kind.__name__}", hint="give at least one URL behind it")
+            raise UsageError(f"a function needs URLs: {kind.__name__}", hint="give at least one URL after it")
         spider.start_urls = seeds
     if listed and not isinstance(spider.sitemap_urls, str):
         spider.sitemap_urls = [*spider.sitemap_urls, *listed]
@@ -98,7 +99,14 @@ def seed_url(text: str) -> str:
     try:
         return absolute(text)
     except UrlError as error:
-        raise UsageError(str(error), hint=error.hint or "a URL reads https://example.com/path") from error
+        raise UsageError(str(error), hint=error.hint or "give a URL such as https://example.com/path") from error
+
+
+def check_inside(path: str, what: str) -> None:
+    """UsageError for a file that somebody elsewhere names outside the current folder."""
+    folder = Path.cwd()
+    if Path(path).is_absolute() or not (folder / path).resolve().is_relative_to(folder.resolve()):
+        raise UsageError(f"{what} outside the server's folder: {path[:200]}", hint="name a file below that folder")
 
 
 def _sitemap_urls(sitemaps: Sequence[str]) -> list[str]:
@@ -107,5 +115,5 @@ def _sitemap_urls(sitemaps: Sequence[str]) -> list[str]:
 
 def _robots_of_which_host() -> UsageError:
     return UsageError(
-        'the sitemap "robots": of which host?', hint="give a seed too, or the sitemap https://example.com/robots.txt"
+        'the sitemap "robots" needs a host', hint="give a seed too, or the sitemap https://example.com/robots.txt"
     )

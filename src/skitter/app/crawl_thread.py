@@ -65,8 +65,8 @@ class RunningCrawls:
             before = self._places.get(_key(config))
             if before is not None and not before.is_leaving:
                 raise JobError(
-                    f"this program crawls the job already: {config.spec.name}",
-                    hint="wait until it has ended, or give the other crawl a job of its own: job=NAME",
+                    f"this program is already crawling the job: {config.spec.name}",
+                    hint="wait until it has ended, or give the other crawl another job name: job=NAME",
                 )
             place = Place(before)
             if is_shared(config.frontier):

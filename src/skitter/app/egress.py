@@ -12,12 +12,15 @@ import contextlib
 import secrets
 import socket
 import time
+from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import msgspec
 
 from skitter.app.crawl_node import opened
-from skitter.cluster.process_identity import worker_id
+from skitter.app.node_metrics import served_metrics
+from skitter.app.views.metrics import build_info
+from skitter.cluster.process_identity import resident_bytes, worker_id
 from skitter.delivery.job_sinks import OnEvent
 from skitter.egress.pool_member import PoolMember
 from skitter.egress.proxy_server import ProxyServer
@@ -26,8 +29,9 @@ from skitter.errors import BackendError, FetchError, JobError
 from skitter.fetch.contract import FetchRequest
 from skitter.model.url import host_name, port
 from skitter.node.node import Node
-from skitter.observe import events
-from skitter.settings import Fetch
+from skitter.observe import events, metrics
+from skitter.observe.metrics import EGRESS_METRICS, Sample
+from skitter.settings import Fetch, Run
 from skitter.stop_request import StopRequest
 
 POLL_SECONDS = 1.0
@@ -61,6 +65,8 @@ class EgressConfig(msgspec.Struct, frozen=True, kw_only=True):
     drain_seconds: float = 30.0
     lifetime_seconds: float = 30.0
     allow_private: bool = False
+    run: Run = Run()
+    """Of its settings, those of metrics count."""
 
     def __repr__(self) -> str:
         return f"EgressConfig({self.job})"
@@ -79,7 +85,9 @@ def make_egress_node(config: EgressConfig, on_event: OnEvent) -> Node[None]:
                 await store.job()
             member = PoolMember(store, owner=worker_id(), lifetime_seconds=config.lifetime_seconds, on_event=on_event)
             stop.set_handlers(stopped.set, task.cancel)
-            await _Egress(config, member, stopped, on_event).run()
+            egress = _Egress(config, member, stopped, on_event)
+            async with served_metrics(config.run, egress.samples, EGRESS_METRICS, on_event):
+                await egress.run()
 
     return Node(work)
 
@@ -98,7 +106,20 @@ class _Egress:
         self._source = config.source
         self._address = ""
         self._redialed_at = -config.at_least_seconds
-        self._redials = 0
+        self._redials = self._failed_redials = 0
+        self._is_registered = False
+        self._started_at = time.time()
+
+    def samples(self) -> Iterator[Sample]:
+        """Give out all series of this egress."""
+        yield build_info()
+        yield Sample(metrics.EGRESS_STARTED, (), self._started_at)
+        yield Sample(metrics.EGRESS_MEMORY, (), resident_bytes())
+        yield Sample(metrics.EGRESS_REGISTERED, (), int(self._is_registered))
+        yield Sample(metrics.EGRESS_CONNECTIONS, (), self._server.connections)
+        yield Sample(metrics.EGRESS_REQUESTS, (), self._server.requests)
+        yield Sample(metrics.EGRESS_REDIALS, ("done",), self._redials - self._failed_redials)
+        yield Sample(metrics.EGRESS_REDIALS, ("failed",), self._failed_redials)
 
     async def run(self) -> None:
         reason = ""
@@ -125,8 +146,10 @@ class _Egress:
             return reason
         self._address = address
         await self._member.register(registered_url(self._config, own_url, own_port, address), address)
+        self._is_registered = True
         reason = await self._until_over()
         await self._member.leave(self._config.drain_seconds, reason)
+        self._is_registered = False
         return reason
 
     async def _open(self) -> tuple[str, int]:
@@ -147,7 +170,9 @@ class _Egress:
             message = f"cannot listen: {config.host}:{config.port}: {error.strerror or error}"
             if self._redials:
                 raise _NotUsableError(message) from error
-            raise BackendError(message, hint="give another --listen, or end what listens there") from error
+            raise BackendError(
+                message, hint="choose another --listen, or stop the program that listens there"
+            ) from error
         return _url(password, "127.0.0.1" if config.host in _EVERYWHERE else config.host, own_port), own_port
 
     async def _tested(self, own_url: str) -> str:
@@ -195,12 +220,13 @@ class _Egress:
             if (pause > 0 and await self._stops_within(pause)) or self._stopped.is_set() or not config.redial:
                 return
             self._redialed_at = began = time.monotonic()
-            self._redials += 1
             result = await redial(config.redial, config.redial_seconds)
+            self._redials += 1
             if not result.error:
                 self._source = result.address or self._source
                 self._on_event(events.EGRESS_REDIALED(seconds=round(time.monotonic() - began, 2)))
                 return
+            self._failed_redials += 1
             self._on_event(events.EGRESS_REDIAL_FAILED(error=result.error))
 
     async def _stops_within(self, seconds: float) -> bool:

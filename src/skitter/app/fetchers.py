@@ -83,8 +83,8 @@ def _check_credentials(settings: Settings) -> None:
     check_certificates(credentials)
     if fetcher != CURL and (found := next((one for one in credentials if one.certificate), None)) is not None:
         raise SettingsError(
-            f"only curl shows certificates: credentials for {found.origin}, with fetcher={fetcher}",
-            hint="leave the certificate to that fetcher, or use curl",
+            f"only curl supports client certificates: credentials for {found.origin}, with fetcher={fetcher}",
+            hint="configure the certificate in that fetcher, or use curl",
         )
 
 
@@ -99,7 +99,7 @@ def _made_by_package(settings: Settings) -> Fetcher:
         # The factory says itself what it cannot do, above all: a setting that it has no support for.
         raise
     except Exception as error:
-        raise unusable(found, f"it cannot be made: {type(error).__name__}: {error}") from error
+        raise unusable(found, f"it cannot be created: {type(error).__name__}: {error}") from error
     if missing := [name for name in ("fetch", "close") if not callable(getattr(fetcher, name, None))]:
         raise unusable(found, f"its {type(fetcher).__name__} has no {' and no '.join(missing)}")
     return cast(Fetcher, fetcher)
@@ -107,6 +107,4 @@ def _made_by_package(settings: Settings) -> Fetcher:
 
 def _unknown(name: str) -> SettingsError:
     known = ", ".join(dict.fromkeys([CURL, *entry_point_names(FETCHERS)]))
-    return SettingsError(
-        f"no such fetcher: {name}", hint=f"known here: {known}; others come with packages that are installed"
-    )
+    return SettingsError(f"no such fetcher: {name}", hint=f"installed: {known}; other packages can add more")

@@ -64,7 +64,7 @@ class FleetJobs:
         self._specs: dict[JobKey, tuple[int, float, Job]] = {}
         self._ended: dict[JobKey, int] = {}
         """Jobs with nothing left to do, and their runs; those that were asked longest ago first."""
-        self._away_since: dict[str, float] = {}
+        self._unavailable_since: dict[str, float] = {}
         self._looked = False
         self.listed: set[JobKey] = set()
         """All jobs of the last look."""
@@ -79,13 +79,14 @@ class FleetJobs:
         found: dict[JobKey, FleetJob] = {}
         unreadable: dict[JobKey, SkitterError] = {}
         for key in keys:
-            if (key in self._ended and key not in asked_again) or key.frontier in self._away_since:
+            if (key in self._ended and key not in asked_again) or key.frontier in self._unavailable_since:
                 continue
             try:
                 job = await self._look_at(key)
             except SkitterError as error:
                 await self.forget([key])
-                # One that was dropped a moment ago or is about to begin is no problem, and a store that is away is
+                # One that was dropped a moment ago or is about to begin is no problem, and a store that is unavailable
+                # is
                 # waited for.
                 if isinstance(error, FormatError) or not isinstance(error, (FrontierError, JobError)):
                     unreadable[key] = error
@@ -125,11 +126,11 @@ class FleetJobs:
                     raise
                 # Its jobs are served by processes that wait by themselves.
                 keys += [key for key in self.listed if key.frontier == url]
-                if url not in self._away_since:
-                    self._away_since[url] = time.monotonic()
+                if url not in self._unavailable_since:
+                    self._unavailable_since[url] = time.monotonic()
                     self._on_event(events.FRONTIER_AWAY(reason=str(error)))
             else:
-                if (since := self._away_since.pop(url, None)) is not None:
+                if (since := self._unavailable_since.pop(url, None)) is not None:
                     self._on_event(events.FRONTIER_BACK(seconds=round(time.monotonic() - since, 1)))
         return keys
 

@@ -19,12 +19,12 @@ from typing import Any
 import msgspec
 
 from skitter.app.fleet_jobs import FleetJob, FleetJobs, JobKey
-from skitter.app.job_items import Written, make_drain_node
+from skitter.app.job_items import Written, make_delivery_node
 from skitter.app.node_coordinator import check_coordinator
 from skitter.app.node_metrics import node_metrics
 from skitter.app.summary import Summary
 from skitter.app.worker_node import make_worker_node
-from skitter.cluster.process_identity import card_of, is_child, worker_id
+from skitter.cluster.process_identity import heartbeat_of, is_child, worker_id
 from skitter.delivery.job_sinks import OnEvent
 from skitter.errors import BackendError, FrontierError, JobError, SkitterError
 from skitter.model.job import State
@@ -175,7 +175,7 @@ class _Fleet:
         await self._stop_all(list(self._deliveries.values()), self._deliveries, stop)
         stop.hold()
         for key in list(self._skipped):
-            await self._tell_card(key, "")
+            await self._tell_heartbeat(key, "")
 
     async def _stop_all(self, nodes: Sequence[Node[Any]], running: Collection[JobKey], stop: StopRequest) -> None:
         def each(end: Callable[[Node[Any]], None]) -> None:
@@ -245,15 +245,17 @@ class _Fleet:
             return  # it has ended, and so will its node
         if not service.at_work and any(is_child(worker.id) for worker in job.workers):
             service.at_work, service.turn_began = True, time.monotonic()
-            await self._tell_card(job.key, "")
+            await self._tell_heartbeat(job.key, "")
         over = self._turn_is_over(service)
         if others_wait:
             await self._note_idleness(service, job)
         if not workers:
             paused = job.state is State.PAUSED
-            service.leaving = "the job is paused" if paused else "its turn is over" if over else "others go first"
+            service.leaving = (
+                "the job is paused" if paused else "its turn is over" if over else "another job goes first"
+            )
         elif (workers < service.workers and others_wait) or (workers > service.workers and over):
-            service.leaving = "it gets another number of workers"
+            service.leaving = "its number of workers changes"
         elif over:
             service.turn_began = time.monotonic()
         if service.leaving:
@@ -297,7 +299,7 @@ class _Fleet:
 
     async def _run_service(self, key: JobKey, service: _Service, *, had_ended: bool) -> None:
         # Until its workers are there: so that other nodes do not all turn to the same job.
-        await self._tell_card(key, Doing.STARTING)
+        await self._tell_heartbeat(key, Doing.STARTING)
         try:
             summary = await service.node.run()
         except Exception as error:  # noqa: BLE001  whatever one job does, the others go on
@@ -305,13 +307,13 @@ class _Fleet:
         else:
             if summary is not None:
                 self._skipped.pop(key, None)
-            await self._tell_card(key, "")
+            await self._tell_heartbeat(key, "")
             self._tell(key, events.FLEET_LEAVES(reason=service.leaving or "the job is over"))
         finally:
             del self._services[key]
             self._served_at[key] = time.monotonic()
             if had_ended:
-                # If its target is still away, others are not kept waiting.
+                # If its target is still unavailable, others are not kept waiting.
                 self._undelivered.setdefault(key, _Rest()).extend(AWAY_SECONDS, SKIP_SECONDS)
             self._wake.set()
 
@@ -326,14 +328,14 @@ class _Fleet:
         if skipped.reason != reason:
             skipped.reason = reason
             self._tell(key, events.FLEET_SKIPS(reason=reason, hint=getattr(error, "hint", "")))
-        await self._tell_card(key, Doing.SKIPPED, reason)
+        await self._tell_heartbeat(key, Doing.SKIPPED, reason)
 
-    async def _tell_card(self, key: JobKey, doing: str, problem: str = "") -> None:
+    async def _tell_heartbeat(self, key: JobKey, doing: str, problem: str = "") -> None:
         """What this node, which is no worker, has to do with the job; empty: nothing any more."""
-        card = msgspec.structs.replace(card_of(""), doing=doing, problem=problem) if doing else None
-        # A job that was dropped, or a store that is away, shows nothing.
+        heartbeat = msgspec.structs.replace(heartbeat_of(""), doing=doing, problem=problem) if doing else None
+        # A job that was dropped, or a store that is unavailable, shows nothing.
         with contextlib.suppress(SkitterError):
-            await (await self._jobs.frontier(key)).tell(worker_id(), card)
+            await (await self._jobs.frontier(key)).tell(worker_id(), heartbeat)
 
     # ---- delivering files
 
@@ -349,7 +351,7 @@ class _Fleet:
             except SkitterError as error:
                 self._leave_files(job, error)
                 continue
-            node = self._deliveries[key] = make_drain_node(
+            node = self._deliveries[key] = make_delivery_node(
                 frontier=key.frontier,
                 job=key.job,
                 outputs=outputs,

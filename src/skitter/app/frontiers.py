@@ -27,7 +27,7 @@ _SHARED = "?shared=yes"
 def open_frontier(url: str, job: str, *, create: bool, patient: bool = False) -> Frontier:
     """The frontier of one job. Without ``create`` it must be there already.
 
-    ``patient``: the job runs already, so a server that is away now is waited for and not an error.
+    ``patient``: the job runs already, so a server that is unavailable now is waited for and not an error.
     """
     return _backend_of(url).open(url, job, create=create, patient=patient)
 
@@ -85,7 +85,8 @@ def local_frontiers() -> list[str]:
         private_files.close(private_files.FOLDER, private_files.FOLDER_MODE)
     except private_files.NotPrivateError as error:
         raise FrontierError(
-            str(error), hint="remove it, work in another folder, or name the store: --frontier 'sqlite:PATH?shared=yes'"
+            str(error),
+            hint="remove it, work in another folder, or accept the store: --frontier 'sqlite:PATH?shared=yes'",
         ) from error
     return [f"sqlite:{file}" for file in sorted(private_files.FOLDER.glob("*.db"))]
 
@@ -148,7 +149,7 @@ def _open_memory(url: str, job: str, *, create: bool, patient: bool) -> Frontier
     return memory_frontier(job)
 
 
-def _open_sqlite(url: str, job: str, *, create: bool, patient: bool) -> Frontier:  # noqa: ARG001  a file is not away
+def _open_sqlite(url: str, job: str, *, create: bool, patient: bool) -> Frontier:  # noqa: ARG001  a file is not unavailable
     from skitter.frontier.sqlite import sqlite_frontier
 
     path, shared = sqlite_file(url)
@@ -252,5 +253,5 @@ def _not_supported(url: str, what: str, instead: str) -> UsageError:
 def _no_frontier(url: str) -> UsageError:
     known = "use sqlite:PATH, memory:, redis://HOST:PORT or https://MASTER:PORT"
     if others := entry_point_names(FRONTIERS):
-        known += f", or what an installed package offers: {', '.join(f'{name}:' for name in others)}"
+        known += f", or a scheme of an installed package: {', '.join(f'{name}:' for name in others)}"
     return UsageError(f"not a frontier: {shown_address(url, is_server=True)}", hint=known)

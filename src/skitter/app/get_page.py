@@ -31,9 +31,10 @@ _NEED = "fetch.get"
 def get(url: str | Request, *, settings: Mapping[str, Any] | None = None) -> Response:
     """Fetch one page, as a crawl would: robots.txt, redirects, retries, limits and the network guard.
 
-    ``url`` may be a Request, with a method, headers and a body. What the server answers in the end is returned,
-    whatever its status; FetchError: it did not answer, or the page may not be fetched. ``settings`` are those of
-    ``crawl``, such as ``{"obey_robots": False, "max_attempts": 1}``. It also works where an event loop is running.
+    ``url`` may be a Request, with a method, headers and a body. Returns the final response of the server,
+    whatever its status. Raises FetchError if the server did not respond, or if the page may not be fetched.
+    ``settings`` are those of ``crawl``, such as ``{"obey_robots": False, "max_attempts": 1}``. The function also works
+    if an event loop is running.
 
         title = skitter.get("https://books.example/").css("h1::text").get()
     """
@@ -41,7 +42,7 @@ def get(url: str | Request, *, settings: Mapping[str, Any] | None = None) -> Res
 
 
 async def aget(url: str | Request, *, settings: Mapping[str, Any] | None = None) -> Response:
-    """``get`` for a program with an event loop, which goes on meanwhile."""
+    """Fetch one page like ``get``, without blocking the event loop."""
     try:
         return await _fetched(url if isinstance(url, Request) else Request(url), settings or {})
     except SkitterError as error:
@@ -72,8 +73,8 @@ async def _fetched(wanted: Request, given: Mapping[str, Any]) -> Response:
                 raise
         if (response := fetch.response) is None:
             # Its host was given up, which the frontier decides.
-            for dead in await store.dead("", 1):
-                raise FetchError(dead.error_class, f"{dead.error}: {dead.url}")
-            raise FetchError("lost", f"nobody has answered: {shown_url(request.url)}")
+            for failed in await store.failures("", 1):
+                raise FetchError(failed.error_class, f"{failed.error}: {failed.url}")
+            raise FetchError("lost", f"the page was not fetched: {shown_url(request.url)}")
     response.request = response.request.replace(callback=wanted.callback, errback=wanted.errback, need=wanted.need)
     return response

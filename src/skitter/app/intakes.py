@@ -37,7 +37,7 @@ def intake_config(
     sources = [parse_source(text, job=job) for text in texts]
     names = [source.name for source in sources]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise UsageError(f"named twice: --intake {twice[0]}", hint="name each source once")
+        raise UsageError(f"the same source is named twice: --intake {twice[0]}", hint="name each source once")
     if until_idle_seconds is not None and not sources:
         raise UsageError("--until-idle without --intake", hint="--intake URL --until-idle SECONDS")
     for source in sources:

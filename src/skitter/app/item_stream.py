@@ -1,4 +1,4 @@
-"""``skitter.stream``: the items of a crawl, one after the other, as a program asks for them."""
+"""``skitter.stream``: the items of a crawl, one after the other, as a program requests them."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def stream(
     arguments: Mapping[str, str] | None = None,
     fresh: bool = False,
 ) -> ItemStream:
-    """Crawl, and give out items as they come: ``for item in skitter.stream(Books)``, or with ``async for``.
+    """Crawl, and yield items as they arrive: ``for item in skitter.stream(Books)``, or with ``async for``.
 
-    Parameters are those of ``crawl``. The crawl begins with the first item that is asked for, in a thread of its own,
-    also where an event loop is running. Leaving the loop stops it in order, and the same call again goes on: with
-    those items first that were found and not given out. An item counts as dealt with when the next one is asked for:
-    the one in hand when the loop was left comes again, unless ``confirm`` was called
-    (docs/how-to/crawl-from-a-script.md).
+    Parameters are those of ``crawl``. The crawl starts when the first item is requested, in a separate thread, also
+    if an event loop is running. Leaving the loop stops the crawl gracefully; the same call resumes it, and first
+    yields the items that were found but not yet yielded. An item counts as processed when the next one is requested:
+    the last item before the loop was left is yielded again, unless ``confirm`` was called
+    (docs/how-to/scripts-and-notebooks.md).
 
         items = list(skitter.stream(Books))
     """
@@ -61,7 +61,7 @@ def stream(
 class ItemStream:
     """Items of a crawl, from ``skitter.stream``: an iterator, an async iterator, and a context manager of both kinds.
 
-    In a ``with`` block the last item counts as dealt with too, if the block ends without an exception.
+    In a ``with`` block, the last item also counts as processed if the block ends without an exception.
     """
 
     def __init__(self, config: CrawlConfig, spider: Spider | None, given: Collection[str]) -> None:
@@ -73,7 +73,7 @@ class ItemStream:
 
     @property
     def summary(self) -> Summary | None:
-        """How the crawl ended, as ``crawl`` returns it; None: it has not."""
+        """Summary of the crawl, as ``crawl`` returns it; None while the crawl is running."""
         ended = self._crawl.ended
         return ended.result() if ended.done() and ended.exception() is None else None
 
@@ -111,16 +111,16 @@ class ItemStream:
         return found
 
     def confirm(self) -> None:
-        """Take the item in hand for dealt with, before the next one is asked for: it does not come again."""
+        """Mark the current item as processed before the next one is requested: it is not yielded again."""
         self._buffer.confirm()
 
     def close(self) -> None:
-        """Stop the crawl in order, and wait until it has ended. May be called again."""
+        """Stop the crawl gracefully, and wait until it has ended. May be called again."""
         if self._leave():
             self._crawl.wait_for_end()
 
     async def aclose(self) -> None:
-        """As ``close``, in an event loop."""
+        """Stop the crawl as ``close`` does, without blocking the event loop."""
         if self._leave():
             await self._crawl.wait_in_loop()
 

@@ -11,7 +11,7 @@ from skitter.cluster.process_identity import is_alive
 from skitter.delivery.job_sinks import OnEvent
 from skitter.errors import JobError
 from skitter.frontier.contract import Frontier
-from skitter.model.job import Job, JobSpec, State
+from skitter.model.job import Job, JobSpec, Report, State
 from skitter.node.dead_workers import recover_dead_workers
 from skitter.observe import events
 from skitter.settings import Settings
@@ -55,11 +55,11 @@ async def is_over(frontier: Frontier) -> bool:
 
 
 async def refuse_live_workers(frontier: Frontier) -> None:
-    """JobError while workers are at the job: a run that is forgotten would take their work from under them."""
+    """JobError while workers are running: a run that is forgotten would take their work from under them."""
     await recover_dead_workers(frontier, lambda _: None)
     if (found := await _live_workers(frontier)) is not None:
         raise JobError(
-            f"workers are at work on this job: {', '.join(found[1])}",
+            f"workers are running: {', '.join(found[1])}",
             hint="stop them first: skitter stop, then try again",
         )
 
@@ -80,7 +80,7 @@ def check_same_spider(job: Job, reference: str) -> None:
     if reference and ours != theirs:
         raise JobError(
             f"job {job.spec.name} has another spider: {job.spec.spider or 'the built-in one'}",
-            hint="leave the spider out, or name the job's own",
+            hint="omit the spider, or name the spider of the job",
         )
 
 
@@ -101,5 +101,11 @@ def check_same_code(job: Job, code: str, spider: str, on_event: OnEvent) -> None
 def refuse_other_code(job: Job, code: str) -> None:
     """JobError where ``check_same_code`` only warns, and for a file that is missing here."""
     if job.spec.code and code != job.spec.code:
-        what = "is not the file that the job was begun with" if code else "is missing on this node"
-        raise JobError(f"{job.spec.spider} {what}", hint="bring all nodes to the same version of it")
+        what = "is not the file that the job was started with" if code else "is missing on this node"
+        raise JobError(f"{job.spec.spider} {what}", hint="use the same version on all nodes")
+
+
+def spent_limit(report: Report) -> int:
+    """Return the job's max_pages if it is reached, else 0: it cannot be resumed with the same limit."""
+    limit: int = report.job.spec.settings.get("max_pages") or 0
+    return limit if report.counts.done >= limit else 0

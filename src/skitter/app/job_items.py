@@ -1,4 +1,4 @@
-"""Commands about the items of a job, by the URL of its frontier: drain, export, preview."""
+"""Commands about the items of a job, by the URL of its frontier: deliver, export, preview."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from skitter.app.audit import recorded
 from skitter.app.crawl_node import opened
-from skitter.delivery.drain import drain
+from skitter.delivery.deliver_outbox import deliver_outbox
 from skitter.delivery.export import export, file_items, outbox_items
 from skitter.delivery.item_preview import ItemPreview
 from skitter.delivery.item_preview import preview_job as preview
@@ -21,7 +21,7 @@ Written = tuple[int, int]
 """How many items were written, and how many rejected."""
 
 
-def make_drain_node(
+def make_delivery_node(
     *,
     frontier: str,
     job: str,
@@ -31,18 +31,18 @@ def make_drain_node(
     stay: bool = False,
     actor: Actor | None = None,
 ) -> Node[Written]:
-    """A node that only delivers: see ``delivery.drain``. ``actor``: whoever asks for it, if that is to be recorded."""
+    """A node that only delivers: see ``deliver_outbox``. ``actor``: who asked for it, if that is to be recorded."""
 
     async def deliver(stop: StopRequest) -> Written:
         async with opened(frontier, job, create=False) as store:
             await recover_dead_workers(store, lambda _: None)
-            return await drain(store, job, outputs, stop=stop, on_event=on_event, rest=rest, stay=stay)
+            return await deliver_outbox(store, job, outputs, stop=stop, on_event=on_event, rest=rest, stay=stay)
 
     async def work(stop: StopRequest) -> Written:
         if actor is None:
             return await deliver(stop)
         details = {"outputs": [target.name for target in outputs], "rest": rest}
-        async with recorded(frontier, actor, "drain", job=job, details=details) as entry:
+        async with recorded(frontier, actor, "deliver", job=job, details=details) as entry:
             written = await deliver(stop)
             entry.after = {"delivered": written[0], "rejected": written[1]}
         return written

@@ -16,10 +16,10 @@ import msgspec
 
 from skitter.app.report_polling import MAX_FAILURES, NEWEST_FAILURES, ReportDiff
 from skitter.cluster.process_identity import is_alive
-from skitter.errors import EventStreamAwayError
+from skitter.errors import EventStreamUnavailableError
 from skitter.event_streams.contract import EventReader
 from skitter.frontier.contract import Frontier
-from skitter.model.job import Dead, Report, State
+from skitter.model.job import FailedRequest, Report, State
 from skitter.observe import events
 from skitter.observe.event_record import event_record
 
@@ -34,14 +34,14 @@ Record = dict[str, Any]
 def stream_records(reader: EventReader, job: str, since: float, *, follow: bool) -> Iterator[Record]:
     """Give out the events of a job that a stream has, and with ``follow`` those to come.
 
-    While it is followed, a server that is away is waited for. What is repeated is given out once.
+    While it is followed, a server that is unavailable is waited for. What is repeated is given out once.
     """
     newest: dict[str, int] = {}
     reader.begin(job, since)
     while True:
         try:
             found = reader.read(WAIT_SECONDS)
-        except EventStreamAwayError:
+        except EventStreamUnavailableError:
             if not follow:
                 raise
             reader.close()
@@ -65,7 +65,7 @@ def stream_records(reader: EventReader, job: str, since: float, *, follow: bool)
 def _begun_again(reader: EventReader, job: str, since: float) -> list[bytes]:
     try:
         reader.begin(job, since)
-    except EventStreamAwayError:
+    except EventStreamUnavailableError:
         reader.close()
     return []
 
@@ -114,7 +114,7 @@ class _Changes:
         self._diff = ReportDiff(self._add)
         self._run = 0
         self._workers: dict[str, bool] = {}
-        self._dead = 0
+        self._failed = 0
         self._failed_at = 0.0
 
     def take(self) -> list[Record]:
@@ -135,36 +135,38 @@ class _Changes:
         seen: dict[str, bool] = {}
         for worker in report.workers:
             seen[worker.id] = alive = is_alive(worker, job)
-            card = worker.card
-            if card is not None and worker.id not in self._workers:
-                told = {"version": card.version, "spider": card.spider or "built-in spider"}
-                joined = events.WORKER_JOINED(worker=worker.id, host_name=card.host_name, pid=card.pid, **told)
-                self._add(_at(joined, card.started_at), card.host_name)
+            heartbeat = worker.heartbeat
+            if heartbeat is not None and worker.id not in self._workers:
+                told = {"version": heartbeat.version, "spider": heartbeat.spider or "built-in spider"}
+                joined = events.WORKER_JOINED(
+                    worker=worker.id, host_name=heartbeat.host_name, pid=heartbeat.pid, **told
+                )
+                self._add(_at(joined, heartbeat.started_at), heartbeat.host_name)
             if not alive and self._workers.get(worker.id, is_first):
                 silent = events.WORKER_SILENT(worker=worker.id, seconds=round(worker.silent_seconds, 1))
-                self._add(silent, card.host_name if card else "")
+                self._add(silent, heartbeat.host_name if heartbeat else "")
         for worker_id in self._workers.keys() - seen.keys():
             self._add(events.WORKER_LEFT(worker=worker_id, reason="it is no longer listed"))
         self._workers = seen
 
     async def failures(self, frontier: Frontier, report: Report) -> None:
         """Tell of the newest failures, if there are others than before."""
-        dead, self._job = report.counts.dead, report.job.spec.name
-        if dead == self._dead or dead > MAX_FAILURES:
+        failed, self._job = report.counts.failed, report.job.spec.name
+        if failed == self._failed or failed > MAX_FAILURES:
             return
-        self._dead = dead
-        newest = await frontier.dead(limit=NEWEST_FAILURES, newest=True)
+        self._failed = failed
+        newest = await frontier.failures(limit=NEWEST_FAILURES, newest=True)
         for one in sorted(newest, key=lambda one: one.ended_at):
             if one.ended_at > self._failed_at:
                 self._failed_at = one.ended_at
                 self._add(_failed(one))
 
     def _add(self, event: events.Event, node: str = "") -> None:
-        # Which machine it happened on is not known, unless a worker's card tells.
+        # Which machine it happened on is not known, unless a worker's heartbeat tells.
         self._records.append(event_record(event, self._job) | {"node": node})
 
 
-def _failed(one: Dead) -> events.Event:
+def _failed(one: FailedRequest) -> events.Event:
     error = one.error.strip().splitlines()[-1:] or [""]
     told = events.REQUEST_FAILED(url=one.url, error_class=one.error_class, error=error[0], attempts=one.attempts)
     return _at(told, one.ended_at)

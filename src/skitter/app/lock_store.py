@@ -48,5 +48,5 @@ def lock_cluster(run: Run, frontier: str) -> Cluster:
         return in_process()
     raise UsageError(
         f"this frontier has no locks for spiders: {shown_address(frontier, is_server=True)}",
-        hint="give the nodes a --coordinator: redis://, zookeeper:// or sqlite:PATH",
+        hint="start the nodes with a --coordinator: redis://, zookeeper:// or sqlite:PATH",
     )

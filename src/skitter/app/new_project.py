@@ -35,13 +35,14 @@ def new_project(folder: Path, name: str, url: str = DEFAULT_URL) -> list[Path]:
     """
     if not _PROJECT_NAME.fullmatch(name):
         raise UsageError(
-            f"not a name for a project: {name}", hint="letters, digits, - and _, and a letter first, as in book-shop"
+            f"invalid project name: {name}",
+            hint="use letters, digits, - and _, beginning with a letter, as in book-shop",
         )
     spider = _checked_name(name.lower().replace("-", "_"))
     home = folder / name
     if home.exists() and (not home.is_dir() or any(home.iterdir())):
         raise UsageError(
-            f"it is there already: {name}", hint="choose another name, or skitter new spider NAME URL in it"
+            f"it already exists: {name}", hint="choose another name, or run skitter new spider NAME URL in it"
         )
     place = DEFAULT_SPIDER_PATHS[0]
     values = _values(spider, url, place) | {"project": name}
@@ -57,11 +58,11 @@ def new_spider(folder: Path, name: str, url: str, spider_paths: Sequence[str] = 
 
 def _checked_name(name: str) -> str:
     if not _SPIDER_NAME.fullmatch(name) or keyword.iskeyword(name):
-        hint = "small letters, digits and _, and a letter first, as in book_shop"
-        raise UsageError(f"not a name for a spider: {name}", hint=hint)
+        hint = "use lower-case letters, digits and _, beginning with a letter, as in book_shop"
+        raise UsageError(f"invalid spider name: {name}", hint=hint)
     if name in sys.stdlib_module_names or name in _RESERVED:
         # Its folder is searched for modules: a spider in json.py would be found in place of Python's own.
-        raise UsageError(f"the name of something else: {name}", hint=f"as in {name}_site")
+        raise UsageError(f"the name is reserved: {name}", hint=f"choose another name, such as {name}_site")
     return name
 
 
@@ -98,12 +99,12 @@ def _filled(template: str, values: Mapping[str, str]) -> str:
 
 def _write(files: Mapping[Path, str]) -> list[Path]:
     if there := [path for path in files if path.exists() or path.is_symlink()]:
-        raise UsageError(f"it is there already: {there[0].name}", hint="choose another name, or remove it")
+        raise UsageError(f"it already exists: {there[0].name}", hint="choose another name, or remove it")
     for path, text in files.items():
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             with path.open("x", encoding="utf-8") as file:
                 file.write(text)
         except OSError as error:
-            raise UsageError(f"cannot be written: {path}: {error.strerror}", hint="check the folder") from error
+            raise UsageError(f"cannot write: {path}: {error.strerror}", hint="check the folder") from error
     return list(files)

@@ -42,13 +42,13 @@ def collect_outputs(
 def _from_table(origin: str, described: Any, job: str, keys: tuple[str, ...], password: str | None) -> Target:
     table = {"target": described} if isinstance(described, str) else described
     if not isinstance(table, Mapping):
-        raise SettingsError(f"not a target in {origin}: {type(described).__name__}", hint=_EXAMPLE)
+        raise SettingsError(f"invalid output in {origin}: {type(described).__name__}", hint=_EXAMPLE)
     options = dict(table)
     text, overwrite = options.pop("target", None), options.pop("overwrite", False)
     if not isinstance(text, str) or not text:
-        raise SettingsError(f"a sink without a target in {origin}", hint=_EXAMPLE)
+        raise SettingsError(f"an output without a target in {origin}", hint=_EXAMPLE)
     if not isinstance(overwrite, bool):
-        raise SettingsError(f"bad value in {origin}: overwrite={overwrite!r}", hint="true or false")
+        raise SettingsError(f"bad value in {origin}: overwrite={overwrite!r}", hint="use true or false")
     own = _fields(f"{origin} (key)", options.pop("key", ()))
     return parse_target(
         text,
@@ -66,14 +66,16 @@ def _option(origin: str, name: str, value: Any) -> str:
     if isinstance(value, (str, int, float)):
         return str(value)
     # The value is not repeated: it may be a secret.
-    raise SettingsError(f"bad value in {origin}: {name}", hint="an option of a sink is text, a number, true or false")
+    raise SettingsError(
+        f"bad value in {origin}: {name}", hint="an option of an output is text, a number, true or false"
+    )
 
 
 def _fields(origin: str, value: Any) -> tuple[str, ...]:
     """``"isbn"``, ``"isbn,shop"`` and ``["isbn", "shop"]``."""
     names = value.split(",") if isinstance(value, str) else list(value) if isinstance(value, Iterable) else [value]
     if not all(isinstance(name, str) for name in names):
-        raise SettingsError(f"not names of fields: {origin}", hint='as in ["isbn"], or "isbn,shop"')
+        raise SettingsError(f"invalid field names: {origin}", hint='as in ["isbn"], or "isbn,shop"')
     return tuple(name.strip() for name in names if name.strip())
 
 
@@ -82,6 +84,8 @@ def _each_once(targets: Sequence[Target]) -> list[Target]:
     for target in targets:
         place = without_options(target.name)
         if place in places:
-            raise UsageError(f"the same output twice: {target.name}", hint="name each output once, by -o or by -O")
+            raise UsageError(
+                f"the same output is named twice: {target.name}", hint="name each output once, with -o or -O"
+            )
         places.add(place)
     return list(targets)

@@ -56,12 +56,15 @@ async def parse_page(spider: Spider, request: Request, page: Page, settings: Set
     """Call the request's callback with the page. UsageError if the spider has no such callback."""
     if isinstance(spider, AdaptedSpider):
         raise UsageError(
-            f"single pages are parsed by spiders of skitter's own: {type(spider).__name__}",
-            hint="skitter crawl NAME --max-pages 1, or the commands of its framework",
+            f"only spiders of skitter itself can parse single pages: {type(spider).__name__}",
+            hint="use skitter crawl NAME --max-pages 1, or the commands of its framework",
         )
     name = str(request.callback or "parse")
     if not callable(getattr(spider, name, None)):
-        raise UsageError(f"no such callback: {type(spider).__name__} has no {name}", hint="--callback NAME of a method")
+        raise UsageError(
+            f"no such callback: {type(spider).__name__} has no {name}",
+            hint="name a method of the spider with --callback NAME",
+        )
     parts: list[Outcome] = []
 
     async def collect(part: Outcome, _urls: list[str]) -> bool:

@@ -82,7 +82,7 @@ class PageSession:
             # A host that was given up gets a new chance.
             await self._forget_hosts()
             if error.error_class == "robots":
-                raise FetchError("robots", str(error), hint="--ignore-robots, if that is yours to decide") from error
+                raise FetchError("robots", str(error), hint="use --ignore-robots if you are allowed to") from error
             raise
 
     async def _fetch(self, request: Request, fetcher: Fetcher) -> Page:
@@ -117,8 +117,8 @@ class PageSession:
             if page.seconds + waited > MAX_WAIT_SECONDS:
                 raise FetchError(
                     "timeout",
-                    f"its host is not to be asked for another {page.seconds:.0f} s: {wanted.url}",
-                    hint="a delay of the settings, of robots.txt, or a Retry-After",
+                    f"the host accepts no request for another {page.seconds:.0f} s: {wanted.url}",
+                    hint="the settings, robots.txt or a Retry-After set this delay",
                 )
 
     async def _forget_hosts(self) -> None:

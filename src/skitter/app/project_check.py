@@ -66,7 +66,7 @@ def check_spider_reference(
             if not hasattr(owner, name)
         )
         if missing := _missing_arguments(kind, arguments):
-            check.warnings.append(f"{reference}: not constructed, it needs arguments: {missing} (-a KEY=VALUE)")
+            check.warnings.append(f"{reference}: not constructed, because it needs arguments: {missing} (-a KEY=VALUE)")
             return check
         source = source_of_spider(kind, full_reference(reference, kind, folder), arguments)
         check.warnings.extend(source.warnings)

@@ -27,7 +27,7 @@ async def check_proxy(run: Run) -> None:
         reason = getattr(error, "strerror", None) or f"no answer in {PROXY_SECONDS:g} s"
         raise BackendError(
             f"the proxy cannot be reached: {proxy.host}:{proxy.port}: {reason}",
-            hint="start it, or correct the setting proxy; if it is away for a moment only, run the same command again:"
-            " nothing was begun or lost",
+            hint="start it, or correct the setting proxy; if it is only briefly unavailable, try again:"
+            " nothing was started or lost",
         ) from error
     writer.close()

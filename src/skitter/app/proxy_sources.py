@@ -55,11 +55,11 @@ def read_source(source: str) -> list[str]:
             reason = without_secrets(str(getattr(error, "strerror", None) or error))
             raise BackendError(
                 f"a list of proxies cannot be read: {shown_source(source)}: {reason}",
-                hint="a file, a URL of a list or command:… with one proxy a line is expected",
+                hint="give a file, the URL of a list, or command:… that prints one proxy per line",
             ) from error
     proxies = list(dict.fromkeys(proxy for line in lines if (proxy := proxy_of_line(line))))
     if not proxies:
-        raise BackendError(f"a list of proxies is empty: {shown_source(source)}", hint="one proxy a line is expected")
+        raise BackendError(f"a list of proxies is empty: {shown_source(source)}", hint="give one proxy per line")
     return proxies
 
 
@@ -80,12 +80,12 @@ def _reader_of(source: str) -> Callable[[], list[str]]:
             try:
                 return [str(proxy) for proxy in factory(rest)]
             except Exception as error:
-                raise unusable(found, f"it gives no list: {type(error).__name__}: {error}") from error
+                raise unusable(found, f"it returned no list: {type(error).__name__}: {error}") from error
 
         return call
     if rest and kind.isalnum() and len(kind) > 1 and not Path(source).exists():
         known = ", ".join(["command", "file", "url", "http", "https", *entry_point_names(PROXY_PROVIDERS)])
-        raise SettingsError(f"not a source of proxies: {shown_source(source)}", hint=f"known kinds: {known}")
+        raise SettingsError(f"unknown source of proxies: {shown_source(source)}", hint=f"known kinds: {known}")
     return lambda: _read_file(Path(source))
 
 
@@ -96,7 +96,7 @@ def _read_file(path: Path) -> list[str]:
 
 def _download(url: str) -> list[str]:
     if urlsplit(url).scheme not in ("http", "https"):
-        raise ValueError("only http and https are read")
+        raise ValueError("only http and https are supported")
     with urllib.request.urlopen(url, timeout=SOURCE_SECONDS) as answer:  # noqa: S310  the scheme was checked
         return _lines(answer.read(MAX_LIST_BYTES + 1))
 
@@ -107,7 +107,7 @@ def _run(command: str) -> list[str]:
     )
     if ended.returncode:
         told = ended.stderr.decode(errors="replace").strip().splitlines()
-        raise ValueError(f"it ended with {ended.returncode}{': ' + told[-1][:200] if told else ''}")
+        raise ValueError(f"exit code {ended.returncode}{': ' + told[-1][:200] if told else ''}")
     return _lines(ended.stdout)
 
 
@@ -139,6 +139,6 @@ def proxy_of_line(line: str) -> str:
     if proxy is None or _HOST.fullmatch(proxy.host) is None:
         # A provider that is in trouble may answer with a page.
         raise SettingsError(
-            f"bad value: proxy={shown_address(text, is_server=True)!r:.100}", hint="one proxy a line is expected"
+            f"bad value: proxy={shown_address(text, is_server=True)!r:.100}", hint="give one proxy per line"
         )
     return text

@@ -12,7 +12,7 @@ import msgspec
 from skitter.app.close_limits import CloseLimits, PeriodicStats
 from skitter.errors import FrontierError
 from skitter.frontier.contract import DistantSource, Frontier
-from skitter.model.job import Dead, JobSpec, Report, State
+from skitter.model.job import FailedRequest, JobSpec, Report, State
 from skitter.model.store_capacity import StoreCapacity
 from skitter.observe import events
 from skitter.settings import settings_text
@@ -48,7 +48,7 @@ class DetailedView(Protocol):
         """Return what is wanted now."""
         ...
 
-    def show_failures(self, failures: Sequence[Dead]) -> None:
+    def show_failures(self, failures: Sequence[FailedRequest]) -> None:
         """Take the requests that failed last, the newest first."""
         ...
 
@@ -103,11 +103,11 @@ class NewestFailures:
 
     async def update(self, report: Report, wanted: int) -> None:
         """Read them if there are others than before."""
-        dead, now = report.counts.dead, asyncio.get_running_loop().time()
-        if not wanted or dead == self._known or dead > MAX_FAILURES or now - self._read_at < FAILURE_SECONDS:
+        failed, now = report.counts.failed, asyncio.get_running_loop().time()
+        if not wanted or failed == self._known or failed > MAX_FAILURES or now - self._read_at < FAILURE_SECONDS:
             return
-        self._known, self._read_at = dead, now
-        found = await self._frontier.dead(limit=NEWEST_FAILURES, newest=True)
+        self._known, self._read_at = failed, now
+        found = await self._frontier.failures(limit=NEWEST_FAILURES, newest=True)
         self._view.show_failures(sorted(found, key=lambda one: one.ended_at, reverse=True)[:wanted])
 
 

@@ -1,4 +1,4 @@
-"""One tick that this scheduler runs: its command with all attempts, the renewal of its claim, and its end."""
+"""Run of one tick by this scheduler: all attempts of its command, renewal of its claim, and its result."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from skitter.policy import schedule_ticks as ticks
 from skitter.schedule_store.records import Change, ScheduleRecords
 
 CLAIM_SECONDS = 6.0
-"""A tick whose owner was not heard of for so long is taken over."""
+"""A tick whose claim has not been renewed for this long is taken over."""
 RENEWAL_SECONDS = 2.0
 STORE_PAUSE_SECONDS = 1.0
 NOT_STARTED = 126
-"""The exit code of a command that could not be started, as in a shell."""
+"""Exit code of a command that could not be started, as in a shell."""
 
 
 class ScheduledRun:
-    """A claimed tick on its way to its end."""
+    """Run of a claimed tick, with retries, until it ends or is lost to another scheduler."""
 
     def __init__(
         self,
@@ -54,18 +54,22 @@ class ScheduledRun:
         self._command: ScheduledCommand | None = None
         self._stopping = asyncio.Event()
         self._is_lost = False
+        self.outcome: TickOutcome | None = None
+        """Outcome of the tick; None if it has not ended, or if another scheduler has taken it over."""
 
     def stop(self) -> None:
-        """Let the command end in order, and leave the tick to another scheduler."""
+        """Stop the command gracefully, and leave the tick to another scheduler."""
         self._stopping.set()
         if self._command is not None:
             self._command.terminate()
 
     def kill(self) -> None:
+        """Kill the command if it is running."""
         if self._command is not None:
             self._command.kill()
 
     async def run(self) -> None:
+        """Run the command until it succeeds, has no attempts left, or the tick is lost or released."""
         try:
             if self._taken_over and await self._is_stopped_by_command():
                 await self._end(CommandResult(exit_code=0, summary={}, output=""), "the job was stopped by command")
@@ -87,7 +91,7 @@ class ScheduledRun:
     # ---- the command
 
     async def _attempt(self) -> CommandResult:
-        """Run the command once, while the claim is renewed."""
+        """Run the command once, and renew the claim meanwhile."""
         words = command_words(self._record, self._tick, self._frontier)
         self._on_event(
             events.TICK_STARTED(
@@ -101,7 +105,9 @@ class ScheduledRun:
         try:
             command = self._command = await ScheduledCommand.start(self._program, words, self._record.schedule.name)
         except OSError as error:
-            return CommandResult(exit_code=NOT_STARTED, summary={}, output=f"error: cannot be started: {error}")
+            return CommandResult(
+                exit_code=NOT_STARTED, summary={}, output=f"error: the command cannot be started: {error}"
+            )
         if self._stopping.is_set():
             command.terminate()
         asked_to_stop = False
@@ -133,7 +139,7 @@ class ScheduledRun:
             await self._renew()
 
     async def _is_stopped_by_command(self) -> bool:
-        """Whether an operator has stopped the job since its scheduler died: it is not begun again for this tick."""
+        """Return whether an operator stopped the job after its scheduler died: this tick must not start it again."""
         job = ticks.tick_job(self._record, self._tick)
         try:
             found = bool(job) and await job_situation(self._job_frontier, job)
@@ -144,7 +150,10 @@ class ScheduledRun:
     # ---- the tick
 
     async def _renew(self) -> None:
-        """Push the claim, and learn whether the tick was replaced or lost. A store that is away is asked later."""
+        """Renew the claim, and find out whether the tick was replaced or lost.
+
+        An unavailable store is ignored until the next renewal.
+        """
         if self._is_lost:
             return
         with contextlib.suppress(ScheduleStoreError):
@@ -152,7 +161,7 @@ class ScheduledRun:
             await self._change_once(lambda tick: msgspec.structs.replace(tick, claim=claim))
 
     async def _release(self) -> None:
-        """Give the claim up: it has ended, and whoever leads takes the tick over."""
+        """Let the claim expire now, so that the leader takes the tick over."""
         with contextlib.suppress(ScheduleStoreError):
             now = await self._records.time()
             await self._change_once(lambda tick: msgspec.structs.replace(tick, claim=now.claim(self._owner, 0.0)))
@@ -177,7 +186,7 @@ class ScheduledRun:
         def end(record: ScheduleRecord) -> Change | None:
             nonlocal ended
             tick = ticks.held(record, self._tick)
-            # A write whose answer was lost has ended it too.
+            # True also if an earlier write ended the tick but its reply was lost.
             ended = ended or tick is not None
             return Change(ticks.end(record, tick), [row(tick)]) if tick is not None else None
 
@@ -187,14 +196,16 @@ class ScheduledRun:
                 kept = await self._records.change(self._record.schedule.name, end)
                 break
             except ScheduleStoreError:
-                # The scheduler tells of it. What has ended is not run again while this process lives; the next one
-                # runs the command once more, and its job knows the key.
+                # The scheduler reports the unavailable store. While this process lives, the ended tick is not run
+                # again; if the process ends first, the next scheduler runs the command once more, and the run key
+                # keeps its job from starting another run.
                 if self._stopping.is_set():
                     return
                 await asyncio.sleep(STORE_PAUSE_SECONDS)
         if not ended and kept is not None:
             self._on_event(events.TICK_LOST(schedule=self._record.schedule.name, scheduled_at=self._shown_time))
             return
+        self.outcome = outcome
         self._on_event(
             events.TICK_ENDED(
                 schedule=self._record.schedule.name,
@@ -207,7 +218,7 @@ class ScheduledRun:
         )
 
     async def _change(self, step: Callable[[Tick], Tick]) -> None:
-        """Change the tick, and wait for a store that is away."""
+        """Change the tick; wait while the store is unavailable."""
         while not self._is_lost and not self._stopping.is_set():
             try:
                 await self._change_once(step)
@@ -216,7 +227,7 @@ class ScheduledRun:
                 await asyncio.sleep(STORE_PAUSE_SECONDS)
 
     async def _change_once(self, step: Callable[[Tick], Tick]) -> None:
-        """Change the tick while the claim stands; note when it does not any more."""
+        """Change the tick if this scheduler still holds its claim; otherwise mark it as lost."""
         lost = False
 
         def change(record: ScheduleRecord) -> Change | None:
@@ -227,7 +238,7 @@ class ScheduledRun:
 
         changed = await self._records.change(self._record.schedule.name, change)
         if changed is None:
-            # The schedule was removed: its command comes to its end, and nothing is recorded.
+            # The schedule was removed: its command runs to its end, and nothing is recorded.
             return
         if lost:
             self._is_lost = True

@@ -1,8 +1,8 @@
-"""The node of ``skitter scheduler``: one of several leads, starts what is due and completes what a dead one left.
+"""Node of ``skitter scheduler``. The leader starts due ticks and takes over the ticks of schedulers that died.
 
-Whoever leads, a tick is claimed by compare and set in the store, so that it is run by one scheduler at a time; and a
-job begins at most one run for it (``--run-key``), so that taking it over resumes what was begun. Leadership only saves
-the others the work.
+Correctness does not depend on leadership, which only saves the other schedulers work: a tick is claimed by compare and
+set in the store, so that one scheduler at a time runs it, and a job starts at most one run per tick (``--run-key``), so
+that taking a tick over resumes its run.
 """
 
 from __future__ import annotations
@@ -10,39 +10,54 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Coroutine, Sequence
+from collections import Counter
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import Any
 
 from skitter.app.frontiers import default_frontier
 from skitter.app.job_situation import job_situation, stop_job
+from skitter.app.node_metrics import served_metrics
 from skitter.app.scheduled_run import CLAIM_SECONDS, ScheduledRun
+from skitter.app.views.metrics import build_info
+from skitter.cluster.process_identity import resident_bytes
 from skitter.delivery.job_sinks import OnEvent
 from skitter.errors import BackendError, ScheduleStoreError, SkitterError
 from skitter.model.audit import Actor
 from skitter.model.schedule import HistoryRow, JobSituation, Overlap, ScheduleRecord, Tick
 from skitter.model.secrets import shown_frontier
 from skitter.node.node import Node
-from skitter.observe import events
+from skitter.observe import events, metrics
+from skitter.observe.metrics import SCHEDULER_METRICS, Sample
 from skitter.policy import schedule_ticks as ticks
 from skitter.policy.schedule_times import next_time
 from skitter.schedule_store.records import Change, Kept, ScheduleRecords
 from skitter.schedule_store.store_urls import open_schedule_store
+from skitter.settings import Run
 from skitter.stop_request import StopRequest
 
 LEAD_SECONDS = 6.0
-"""A leader that was not heard of for so long is replaced."""
+"""A leader that has not renewed its claim for this long is replaced."""
 LEAD_RENEWAL_SECONDS = 2.0
 POLL_SECONDS = 1.0
-"""Between two looks at the schedules, which commands change; a tick that is due sooner is waited for exactly."""
+"""Interval at which schedules are read, because commands change them. The wait is shorter if a tick is due sooner."""
 AWAY_SECONDS = 1.0
 
 
-def make_scheduler_node(*, frontier: str, owner: str, program: Sequence[str], on_event: OnEvent) -> Node[None]:
-    """A node that runs the schedules of a frontier until it is stopped.
+def make_scheduler_node(
+    *, frontier: str, owner: str, program: Sequence[str], on_event: OnEvent, run: Run | None = None
+) -> Node[None]:
+    """Return a node that runs the schedules of a frontier until it is stopped.
 
-    ``frontier``: empty is the current folder. ``program``: words before those of a command, which run it as a child.
+    An empty ``frontier`` means the current folder. ``program`` is the command-line prefix that starts a command as a
+    child process. Only the metrics settings of ``run`` are used.
     """
-    return Node(lambda stop: _Scheduler(frontier, owner, program, on_event).run(stop))
+
+    async def work(stop: StopRequest) -> None:
+        scheduler = _Scheduler(frontier, owner, program, on_event)
+        async with served_metrics(run or Run(), scheduler.samples, SCHEDULER_METRICS, on_event):
+            await scheduler.run(stop)
+
+    return Node(work)
 
 
 class _Scheduler:
@@ -55,15 +70,29 @@ class _Scheduler:
         self._on_event = on_event
         self._records = ScheduleRecords(open_schedule_store(frontier, create=True))
         self._started = self._taken_over = self._not_run = 0
+        self._started_at = time.time()
+        self._outcomes: Counter[str] = Counter()
         self._runs: dict[tuple[str, float], ScheduledRun] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
         self._leader = ""
         self._lead_renewed_at = -LEAD_SECONDS
-        self._away_since = 0.0
+        self._unavailable_since = 0.0
         self._failure: BaseException | None = None
         self._next: dict[str, tuple[str, float]] = {}
-        """By schedule: the version of its record, and its next nominal time."""
+        """Version of the record and next nominal time, by schedule name."""
+
+    def samples(self) -> Iterator[Sample]:
+        """Yield the metrics of this scheduler."""
+        yield build_info()
+        yield Sample(metrics.SCHEDULER_STARTED, (), self._started_at)
+        yield Sample(metrics.SCHEDULER_MEMORY, (), resident_bytes())
+        yield Sample(metrics.SCHEDULER_LEADS, (), int(self._leader == self._owner and not self._unavailable_since))
+        yield Sample(metrics.SCHEDULER_STORE_UP, (), int(not self._unavailable_since))
+        yield Sample(metrics.SCHEDULER_COMMANDS, (), len(self._runs))
+        yield Sample(metrics.SCHEDULER_TAKEN_OVER, (), self._taken_over)
+        for outcome in metrics.TICK_OUTCOMES:
+            yield Sample(metrics.SCHEDULER_TICKS, (outcome,), self._outcomes[outcome])
 
     async def run(self, stop: StopRequest) -> None:
         stopped = asyncio.Event()
@@ -73,7 +102,7 @@ class _Scheduler:
             self._wake.set()
 
         try:
-            # A store that cannot be used is an error at the start, and waited for later.
+            # A store that is unavailable at the start is an error; later the scheduler waits for it.
             known = await self._records.all()
             shown = shown_frontier(self._frontier or ".skitter")
             self._on_event(events.SCHEDULER_STARTED(owner=self._owner, schedules=len(known), store=shown))
@@ -100,7 +129,7 @@ class _Scheduler:
         )
 
     async def _finish(self, stop: StopRequest) -> None:
-        """Let commands end in order; ticks that are not done are another scheduler's at once."""
+        """Stop commands gracefully; another scheduler can take over unfinished ticks at once."""
         with contextlib.suppress(ScheduleStoreError):
             await self._records.resign(self._owner)
 
@@ -116,23 +145,23 @@ class _Scheduler:
         stop.hold()
 
     async def _step(self) -> float:
-        """Look once at everything; return the seconds until the next look."""
+        """Process all schedules once; return the seconds until the next step."""
         try:
             leads = await self._lead()
             pause = await self._look_at_all() if leads else POLL_SECONDS
         except ScheduleStoreError as error:
-            if not self._away_since:
-                self._away_since = time.monotonic()
+            if not self._unavailable_since:
+                self._unavailable_since = time.monotonic()
                 self._on_event(events.SCHEDULER_STORE_AWAY(error=str(error)))
             return AWAY_SECONDS
-        if self._away_since:
-            seconds = round(time.monotonic() - self._away_since, 1)
+        if self._unavailable_since:
+            seconds = round(time.monotonic() - self._unavailable_since, 1)
             self._on_event(events.SCHEDULER_STORE_BACK(seconds=seconds))
-            self._away_since = 0.0
+            self._unavailable_since = 0.0
         return pause
 
     async def _lead(self) -> bool:
-        """Lead or follow; return whether this scheduler leads."""
+        """Acquire or renew leadership; return whether this scheduler is the leader."""
         now = time.monotonic()
         if self._leader == self._owner and now - self._lead_renewed_at < LEAD_RENEWAL_SECONDS:
             return True
@@ -154,13 +183,13 @@ class _Scheduler:
         return max(0.01, min(dues))
 
     async def _look_at(self, kept: Kept, now: ticks.StoreTime) -> float:
-        """Decide about the ticks of one schedule; return when the next is due."""
+        """Decide about the ticks of one schedule; return when the next one is due."""
         record, name = kept.record, kept.record.schedule.name
         claim = now.claim(self._owner, CLAIM_SECONDS)
         own = [at for schedule, at in self._runs if schedule == name]
         taken = ticks.take_over(record, now, claim, own)
         upcoming = self._next_time(kept)
-        # Also when the clock was set back: from there on ticks come again, and those that have run are known.
+        # Also if the clock was set back: times then occur again, and the record lists the ticks that have already run.
         is_expected = upcoming <= now.now or now.now < record.cursor
         expected = ticks.expect(taken.record, now.now) if is_expected else taken
         situation = JobSituation.STARTABLE
@@ -171,7 +200,7 @@ class _Scheduler:
         rows = [*(expected.rows if is_expected else ()), *started.rows]
         if rows or started.record.ticks != record.ticks or now.now < record.cursor:
             if not await self._records.swap(kept, Change(started.record, rows)):
-                return now.now  # another was first: look again
+                return now.now  # another process changed the record first: process it again
             self._tell_not_run(rows)
             for tick in (*taken.begun, *started.begun):
                 self._start(started.record, tick, taken_over=tick in taken.begun)
@@ -189,8 +218,10 @@ class _Scheduler:
         return at
 
     async def _situation(self, record: ScheduleRecord) -> JobSituation:
-        """The situation of the schedule's job. A store that cannot be asked is no reason not to try: the command says
-        what is wrong, and the history has it."""
+        """Return the situation of the schedule's job, or STARTABLE if its store is unavailable.
+
+        The command is tried in that case: it reports the error, which is then in the history.
+        """
         schedule = record.schedule
         if not schedule.job or schedule.overlap is Overlap.ALLOW:
             return JobSituation.STARTABLE
@@ -204,7 +235,7 @@ class _Scheduler:
         return schedule.frontier or self._frontier or default_frontier(schedule.job)
 
     async def _stop_replaced(self, record: ScheduleRecord, situation: JobSituation) -> None:
-        """Stop a job that others work on, for a tick that replaces it. A running tick is stopped by its owner."""
+        """Stop a job of other processes if a waiting tick replaces it. A running tick is stopped by its owner."""
         waits = any(tick.replaces and not tick.is_running for tick in record.ticks)
         if waits and situation is JobSituation.WORKING:
             with contextlib.suppress(BackendError):
@@ -213,6 +244,7 @@ class _Scheduler:
 
     def _tell_not_run(self, rows: Sequence[HistoryRow]) -> None:
         self._not_run += len(rows)
+        self._outcomes.update(row.outcome for row in rows)
         for row in rows:
             at = ticks.shown_time(row.scheduled_at)
             self._on_event(
@@ -238,6 +270,8 @@ class _Scheduler:
 
         def forget(task: asyncio.Task[None]) -> None:
             self._runs.pop(key, None)
+            if run.outcome is not None:
+                self._outcomes[run.outcome] += 1
             if not task.cancelled() and task.exception() is not None:
                 self._failure = task.exception()
             self._wake.set()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
+import asyncio
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date
 from typing import Any, NamedTuple, Self, TypeVar
@@ -11,7 +12,7 @@ from typing import Any, NamedTuple, Self, TypeVar
 import msgspec
 
 from skitter.app.audit import local_actor
-from skitter.errors import UsageError
+from skitter.errors import UsageError, did_you_mean
 from skitter.model.audit import Actor
 from skitter.model.job_name import MAX_JOB_CHARS
 from skitter.model.schedule import CatchUp, HistoryRow, Overlap, Schedule, ScheduleRecord
@@ -28,19 +29,19 @@ _TICK_SUFFIX_CHARS = len("@20261117T020000.000Z")
 
 
 class CommandTarget(NamedTuple):
-    """What a checked command is about."""
+    """Job and frontier of a checked command."""
 
     words: list[str]
     job: str = ""
-    """Of ``crawl`` and ``submit``."""
+    """Job of ``crawl`` and ``submit``."""
     frontier: str = ""
-    """The one that the command names."""
+    """Frontier that the command names."""
     takes_frontier: bool = False
-    """It has the option, and does not give it."""
+    """Whether the command accepts ``--frontier`` and does not give it."""
 
 
 class ScheduleSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """When and how a schedule's command runs. Durations are seconds, or text as in ``1h30m``."""
+    """Times and options of a schedule. Durations are numbers of seconds, or text such as ``1h30m``."""
 
     cron: str = ""
     every: str | float = 0.0
@@ -50,18 +51,19 @@ class ScheduleSettings(msgspec.Struct, kw_only=True, forbid_unknown_fields=True)
     start_within: str | float | None = None
     jitter: str | float = 0.0
     until: str | None = None
-    """A date, or a time of it, in the time zone; also as a ``date`` or ``datetime``."""
+    """Date, or date and time, in the time zone of the schedule: text, a ``date`` or a ``datetime``."""
     max_instances: int = 10
     retries: int = 0
     retry_delay: str | float = 60.0
 
 
 CheckCommand = Callable[[Sequence[str], str], CommandTarget]
-"""Checks the words of a command, given the frontier of the schedules; UsageError for one that cannot work."""
+"""Function that checks the words of a command, given the frontier of the schedules. Raises UsageError for a command
+that cannot work."""
 
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule as it stands. Times are seconds since 1970."""
+    """Current state of a schedule. Times are in seconds since 1970."""
 
     name: str
     command: list[str]
@@ -81,20 +83,20 @@ class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
     paused: bool
     added_at: float
     next_at: float | None
-    """The next nominal time; None: none is left."""
+    """Next nominal time; None if there are no more ticks."""
     running: list[float]
-    """Nominal times of ticks that run."""
+    """Nominal times of the ticks that are running."""
     waiting: list[float]
-    """Nominal times of ticks that are due and wait."""
+    """Nominal times of the ticks that are due and waiting."""
     last: HistoryRow | None
-    """What became of the last tick that is over."""
+    """Result of the last tick that has ended."""
 
 
 class Schedules:
-    """The schedules of a frontier. ``async with skitter.schedules.connect(URL) as schedules``."""
+    """Schedules of a frontier, used as ``async with skitter.schedules.connect(URL) as schedules``."""
 
     def __init__(self, frontier: str, *, check_command: CheckCommand, actor: Actor | None = None) -> None:
-        """``actor``: who acts, for the audit trail; None: this program."""
+        """``actor``: author of the changes in the audit trail; None means this program."""
         self._frontier = frontier
         self._actor = actor or local_actor("program")
         self._records = ScheduleRecords(open_schedule_store(frontier, create=False))
@@ -107,25 +109,34 @@ class Schedules:
         await self._records.close()
 
     async def add(self, name: str, command: Sequence[str], *, replace: bool = False, **settings: Any) -> ScheduleView:
-        """Add a schedule; UsageError for anything that cannot work.
+        """Add a schedule. Raises UsageError if the command or a setting cannot work, or if the schedule already exists.
 
-        ``command``: words without the program's name, as in ``["crawl", "news.py"]``. ``settings``: those of
-        ``ScheduleSettings``, either ``cron`` or ``every`` among them. ``replace``: change one that is there; its
-        history stays.
+        ``command`` is a list of words without the name of the program, such as ``["crawl", "news.py"]``. ``settings``
+        are the fields of ``ScheduleSettings``; either ``cron`` or ``every`` is required. With ``replace`` an existing
+        schedule is changed and keeps its history.
         """
         schedule, now = await self._checked(name, command, settings)
         if not await self._records.add(
             ScheduleRecord(schedule=schedule, added_at=now, cursor=now), self._by("add", name)
         ):
             if not replace:
-                raise UsageError(f"there is such a schedule: {name}", hint="--replace changes it; its history stays")
-            await self._records.change(
-                name, lambda found: Change(_replaced(found, schedule, now)), self._by("change", name)
-            )
+                raise UsageError(f"the schedule already exists: {name}", hint="--replace changes it; its history stays")
+
+            def change(found: ScheduleRecord) -> Change:
+                if found.schedule.origin:
+                    raise UsageError(
+                        f"the schedule {name} is defined in {found.schedule.origin}", hint="change it in that file"
+                    )
+                return Change(_replaced(found, schedule, now))
+
+            await self._records.change(name, change, self._by("change", name))
         return await self.get(name)
 
     async def apply(self, name: str, command: Sequence[str], *, origin: str, **settings: Any) -> str:
-        """Add or change a schedule that a file describes, if it is not as the file says. Return what was done."""
+        """Add a schedule that a file describes, or change it if it differs from the file.
+
+        Return ``added``, ``changed`` or, if nothing was done, an empty string.
+        """
         schedule, now = await self._checked(name, command, settings, origin)
         record = ScheduleRecord(schedule=schedule, added_at=now, cursor=now)
         if await self._records.add(record, self._by("add", name)):
@@ -148,9 +159,10 @@ class Schedules:
     async def _checked(
         self, name: str, command: Sequence[str], given: Mapping[str, Any], origin: str = ""
     ) -> tuple[Schedule, float]:
-        """Return a schedule whose every part can work, and the time."""
+        """Return a checked schedule and the current time."""
         settings = _settings(given)
-        target = self._check_command(command, self._frontier)
+        # In a thread, because checking a command executes the spider's file.
+        target = await asyncio.to_thread(self._check_command, command, self._frontier)
         now = (await self._records.time()).now
         schedule = Schedule(
             name=_checked_name(name),
@@ -176,31 +188,37 @@ class Schedules:
         )
         check_times(schedule, now)
         if schedule.overlap is Overlap.ALLOW and len(schedule.job) + _TICK_SUFFIX_CHARS > MAX_JOB_CHARS:
-            raise UsageError(f"too long for jobs named JOB@TIME: {schedule.job}", hint="give a shorter --job NAME")
+            raise UsageError(
+                f"the job name is too long for jobs named JOB@TIME: {schedule.job}", hint="give a shorter --job NAME"
+            )
         return schedule, now
 
     async def list(self) -> Sequence[ScheduleView]:
-        """Return all schedules by name."""
+        """Return all schedules, ordered by name."""
         return [await self._view(kept.record) for kept in (await self._records.all()).values()]
 
     async def get(self, name: str) -> ScheduleView:
-        """Return one schedule; UsageError if there is none of this name."""
+        """Return one schedule. Raises UsageError if no schedule has this name."""
         return await self._view(await self._record(name))
 
     async def pause(self, name: str) -> ScheduleView:
-        """Let ticks be skipped until ``resume``; a command that runs goes on."""
+        """Skip all ticks until ``resume`` is called. A running command continues."""
         return await self._set_paused(name, True)
 
     async def resume(self, name: str) -> ScheduleView:
+        """Run ticks again after ``pause``."""
         return await self._set_paused(name, False)
 
     async def remove(self, name: str) -> None:
-        """Remove a schedule and its history; a command that runs goes on."""
+        """Remove a schedule and its history. A running command continues."""
         if not await self._records.remove(name, self._by("remove", name)):
             raise await self._unknown(name)
 
     async def run(self, name: str) -> float:
-        """Add a tick for now, paused or not, which the scheduler that leads starts. Return its time."""
+        """Add a tick for the current time, even if the schedule is paused, and return its time.
+
+        The leading scheduler starts it.
+        """
         now = (await self._records.time()).now
         at = 0.0
 
@@ -215,11 +233,11 @@ class Schedules:
         return at
 
     async def history(self, name: str, limit: int = HISTORY_LIMIT) -> Sequence[HistoryRow]:
-        """Return what became of the last ticks, the latest first."""
+        """Return the results of the last ticks, latest first."""
         return await self._records.history(await self._record(name), limit)
 
     async def leader(self) -> str:
-        """Return the scheduler that leads; empty: none runs."""
+        """Return the name of the leading scheduler, or an empty string if no scheduler runs."""
         return await self._records.leader()
 
     # ---- records
@@ -244,9 +262,8 @@ class Schedules:
 
     async def _unknown(self, name: str) -> UsageError:
         names = list(await self._records.all())
-        near = difflib.get_close_matches(name, names, n=1)
         known = f"there are: {', '.join(names[:20])}" if names else "there is none here; --frontier URL names a store"
-        return UsageError(f"no such schedule: {name}", hint=f"did you mean {near[0]} ?" if near else known)
+        return UsageError(f"no such schedule: {name}", hint=did_you_mean(name, names) or known)
 
     async def _view(self, record: ScheduleRecord) -> ScheduleView:
         now = (await self._records.time()).now
@@ -266,7 +283,7 @@ class Schedules:
 
 
 def _replaced(found: ScheduleRecord, schedule: Schedule, now: float) -> ScheduleRecord:
-    """Return a record with a changed schedule: intervals that stay the same go on from where they were."""
+    """Return a record with a changed schedule. If the times are unchanged, intervals keep their starting point."""
     before = found.schedule
     same_times = (before.cron, before.timezone, before.every_seconds) == (
         schedule.cron,
@@ -275,28 +292,35 @@ def _replaced(found: ScheduleRecord, schedule: Schedule, now: float) -> Schedule
     )
     if same_times:
         schedule = msgspec.structs.replace(schedule, anchor=before.anchor)
-    # Times of the new expression that have passed are not caught up.
+    # Past times of the new expression are not caught up.
     cursor = found.cursor if same_times else now
     return msgspec.structs.replace(found, schedule=schedule, cursor=cursor)
 
 
+def split_command(command: str | Sequence[str]) -> list[str]:
+    """Return the words of a command given as text or as words. Raises UsageError for unbalanced quotes."""
+    try:
+        return shlex.split(command) if isinstance(command, str) else list(command)
+    except ValueError as error:
+        raise UsageError(f"cannot be split into words: {command[:200]}", hint="check its quotes") from error
+
+
 def _checked_name(name: str) -> str:
     if not _NAME.fullmatch(name) or len(name) > MAX_NAME_CHARS:
-        raise UsageError(f"not a name for a schedule: {name}", hint="letters, digits, . _ and -, as in nightly-news")
+        raise UsageError(f"invalid schedule name: {name}", hint="use letters, digits, . _ and -, as in nightly-news")
     return name
 
 
 def _settings(given: Mapping[str, Any]) -> ScheduleSettings:
     known = ScheduleSettings.__struct_fields__
     if unknown := next((name for name in given if name not in known), ""):
-        near = difflib.get_close_matches(unknown, known, n=1)
-        hint = f"did you mean {near[0]} ?" if near else f"there are: {', '.join(known)}"
-        raise UsageError(f"no such setting of a schedule: {unknown}", hint=hint)
+        hint = did_you_mean(unknown, known) or f"there are: {', '.join(known)}"
+        raise UsageError(f"no such schedule setting: {unknown}", hint=hint)
     values = {name: value.isoformat() if isinstance(value, date) else value for name, value in given.items()}
     try:
         return msgspec.convert(values, ScheduleSettings)
     except msgspec.ValidationError as error:
-        raise UsageError(f"a bad setting of a schedule: {error}", hint=f"there are: {', '.join(known)}") from error
+        raise UsageError(f"invalid schedule setting: {error}", hint=f"existing: {', '.join(known)}") from error
 
 
 def _seconds(value: str | float, what: str) -> float:
@@ -320,5 +344,5 @@ def _chosen(kind: type[E], word: str, what: str) -> E:
 
 def _at_least(value: int, least: int, what: str) -> int:
     if type(value) is not int or value < least:
-        raise UsageError(f"not a whole number from {least} on: {what} {value}", hint=f"as in {what} {least + 1}")
+        raise UsageError(f"not a whole number from {least}: {what} {value}", hint=f"as in {what} {least + 1}")
     return value

@@ -56,15 +56,14 @@ def crawl(
 ) -> Summary:
     """Crawl with a spider class, from one or several URLs, or with a function for each of ``urls``, until the end.
 
-    A function is ``scrape(url, meta)``, which fetches by itself, or ``scrape(response, meta)``; ``meta`` may be left
-    out, it may be async, and it returns a dict, a list of dicts or None.
+    A function is ``scrape(url, meta)``, which fetches by itself, or ``scrape(response, meta)``; ``meta`` is
+    optional. It may be async, and returns a dict, a list of dicts or None.
 
-    ``sitemaps``: what they list is crawled as well, or instead; "robots" are those that the seeds' hosts name.
-    ``settings`` are the names of docs/reference/settings.md, or Scrapy's, and win over the spider's own; ``log_level``,
-    ``log_file`` and ``events`` change ``logging`` while the crawl runs. A spider that was defined in a notebook,
-    at a prompt or inside a function runs in this process; any other runs in workers of its own, as
-    ``skitter crawl`` does: they load it from its file, so the script calls this under ``if __name__ == "__main__":``.
-    """
+    ``sitemaps``: crawl the pages that they list, in addition or instead; "robots" stands for those in robots.txt of the
+    seeds' hosts. ``settings`` uses the names of docs/reference/settings.md, or Scrapy's, and overrides the spider's
+    own; ``log_level``, ``log_file`` and ``events`` change ``logging`` during the crawl. A spider that is defined in a
+    notebook, at a prompt or inside a function runs in this process; any other runs in worker processes, as with
+    ``skitter crawl``: they load it from its file, so call this function under ``if __name__ == "__main__":``."""
     refuse_while_loading("crawl")
     config, inline, given = script_config(
         target,
@@ -105,10 +104,10 @@ async def acrawl(
     arguments: Mapping[str, str] | None = None,
     fresh: bool = False,
 ) -> Summary:
-    """``crawl`` for a program with an event loop: other tasks go on meanwhile, and several crawls may run at a time.
+    """Run ``crawl`` in a program with an event loop: other tasks continue, and several crawls may run at a time.
 
-    Each has a thread and a loop of its own. Cancelling it stops the crawl in order, as Ctrl-C does in a notebook's cell
-    and under ``asyncio.run``; the same call again goes on. One program crawls a job once at a time.
+    Each crawl has its own thread and event loop. Cancelling it stops the crawl gracefully, as Ctrl-C does in a notebook
+    cell and under ``asyncio.run``; the same call resumes it. A program can crawl a job only once at a time.
 
         books, films = await asyncio.gather(skitter.acrawl(Books), skitter.acrawl(Films))
     """
@@ -136,7 +135,7 @@ def refuse_while_loading(function: str) -> None:
     """UsageError in a worker that loads its spider: it would start the crawl again, and so would its workers."""
     if file := LOADING.get():
         raise UsageError(
-            f"{function}() is called while {file} is being loaded", hint='put it under if __name__ == "__main__":'
+            f"{function}() is called while {file} is being loaded", hint='call it under if __name__ == "__main__":'
         )
 
 

@@ -21,7 +21,7 @@ from skitter.app.fetchers import make_fetcher
 from skitter.app.inline_worker import renewed
 from skitter.app.worker_config import job_settings
 from skitter.app.worker_main import join, leave
-from skitter.cluster.process_identity import card_of, worker_id
+from skitter.cluster.process_identity import heartbeat_of, worker_id
 from skitter.errors import FetchError, JobError
 from skitter.extract.response import Response
 from skitter.fetch.contract import Fetcher
@@ -34,7 +34,7 @@ from skitter.model.page_record import KnownPage
 from skitter.model.proxy import ProxySeen
 from skitter.model.request import Entry, Fingerprinter, Request, decode
 from skitter.model.session import Jar, JarRef, SessionLogin
-from skitter.model.worker import WorkerCard
+from skitter.model.worker import WorkerHeartbeat
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
 from skitter.spiders.failure import Failure
@@ -178,7 +178,7 @@ class PageFetch:
             spider=self._catcher,
             job=self._job,
             settings=settings,
-            card=card_of(""),
+            heartbeat=heartbeat_of(""),
         )
         worker.needs = (self._entry.need,)
         await join(worker, self._source)
@@ -206,14 +206,16 @@ class PageFetch:
             return NotYet(await self._ready_in_seconds())
         if running.done() and self._source.last is None:
             if (state := (await self._store.state()).state) is State.STOPPED:
-                raise JobError(f"the job is {state}: {self._job.spec.name}", hint="skitter resume, or another job")
+                raise JobError(
+                    f"the job is {state}: {self._job.spec.name}", hint="run skitter resume, or use another job"
+                )
             await self._ready_in_seconds()
         return None
 
     async def _ready_in_seconds(self) -> float:
         """When the request may be fetched; FetchError if its host was given up, and the request with it."""
         trace = await self._store.trace(self._entry.id, self._entry.host_key)
-        if trace is not None and trace.state == "dead":
+        if trace is not None and trace.state == "failed":
             raise FetchError(trace.error_class, trace.error)
         return trace.ready_in_seconds if trace is not None else 0.0
 
@@ -262,8 +264,8 @@ class _WatchedSource:
     async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
         return await self._store.renew(worker, leases)
 
-    async def tell(self, worker: str, card: WorkerCard | None) -> None:
-        await self._store.tell(worker, card)
+    async def tell(self, worker: str, heartbeat: WorkerHeartbeat | None) -> None:
+        await self._store.tell(worker, heartbeat)
 
     async def robots(self, host_keys: Sequence[str]) -> dict[str, RobotsRecord]:
         return await self._store.robots(host_keys)

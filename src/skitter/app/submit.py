@@ -45,7 +45,7 @@ class Submitted(msgspec.Struct, frozen=True, kw_only=True):
     run: int
     state: State
     workers: int
-    """How many are at it already."""
+    """Number of workers that already work for the job."""
     outputs: list[str]
 
 
@@ -154,16 +154,14 @@ def check_submission(config: CrawlConfig) -> None:
     """UsageError for a job that other processes could not serve as it is meant."""
     if not is_shared(config.frontier):
         raise UsageError(
-            f"lives inside one crawl only: {config.frontier}", hint="use --frontier sqlite:PATH or redis://…"
+            f"exists inside one process only: {config.frontier}", hint="use --frontier sqlite:PATH or redis://…"
         )
     if config.spec.spider.startswith("notebook:"):
         raise UsageError(
             f"a spider without a file: {config.spec.name}", hint="write it into a file that every node has"
         )
     if config.settings.recrawl.stay:
-        raise UsageError(
-            "a crawl that stays begins its runs itself: --stay", hint="skitter crawl --recrawl --stay; workers may join"
-        )
+        raise UsageError("--stay cannot be submitted", hint="use skitter crawl --recrawl --stay; workers may join it")
     _check_targets(config.outputs, config.settings.fleet.deliver_node)
 
 
@@ -171,11 +169,11 @@ def _check_targets(outputs: Iterable[Target], deliver_node: str) -> None:
     for target in outputs:
         if target.name == STDOUT or archive_of(target.name) is not None:
             raise UsageError(
-                f"a submitted job cannot write this: {target.name}",
-                hint="skitter crawl writes it; a fleet writes files, databases and streams",
+                f"a submitted job cannot write to: {target.name}",
+                hint="use skitter crawl; a fleet writes files, databases and streams",
             )
         if is_on_one_machine(target.name) and not deliver_node:
             raise UsageError(
-                f"which node writes this? {target.name}",
-                hint="name it: --deliver NODE; or give a database or a stream, which every node can write",
+                f"no node given to write this: {target.name}",
+                hint="use --deliver NODE, or a database or stream, which every node can write",
             )

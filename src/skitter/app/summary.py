@@ -12,16 +12,16 @@ from skitter.model.url import host_key
 
 
 class Summary(msgspec.Struct, kw_only=True):
-    """How a crawl ended. Counts are the run's; seconds and rate are this node's."""
+    """Result of a crawl. Counts are those of the run; ``seconds`` and ``pages_per_second`` are those of this node."""
 
     job: str
     state: str
     run: int
     pages: int
     unchanged: int = 0
-    """Of these, pages that had not changed since they were parsed, in a job that recrawls."""
+    """Number of these pages that had not changed since they were last parsed, in a job that recrawls."""
     cached: int = 0
-    """Answers that came from the cache."""
+    """Responses from the cache."""
     items: int
     redirected: int
     failed: int
@@ -33,13 +33,13 @@ class Summary(msgspec.Struct, kw_only=True):
     seconds: float
     pages_per_second: float
     seeds_done: bool
-    """At least one seed led to a page."""
+    """Whether at least one seed led to a page."""
     no_seed_because: str = ""
-    """Why none did, as far as one failure or exclusion tells: its class and message."""
+    """Reason why no seed led to a page: class and message of one failure or exclusion."""
     outputs: list[str] = []
-    """Targets of the job; empty: its items are not kept."""
+    """Outputs of the job; if empty, its items are not kept."""
     signal: int
-    """SIGINT or SIGTERM if that ended it, else 0. Set by whoever handles signals: a node does not."""
+    """SIGINT or SIGTERM if a signal ended it, else 0. Set by the process that handles signals; a node does not."""
     blocked_by: str
     undelivered: int
     rejected: int
@@ -47,9 +47,9 @@ class Summary(msgspec.Struct, kw_only=True):
     dropped: dict[str, int]
     """Items that item functions have dropped, by reason."""
     stats: dict[str, int] = {}
-    """What the spider and its hooks have counted, by name."""
+    """Counters of the spider and its hooks, by name."""
     decisions: dict[str, int] = {}
-    """What hooks have decided, by ``DECISION:REASON``."""
+    """Number of decisions of hooks, by ``DECISION:REASON``."""
     errors: dict[str, int]
     reason: str
     begun: str
@@ -57,7 +57,7 @@ class Summary(msgspec.Struct, kw_only=True):
 
     @property
     def seeding_problem(self) -> str:
-        """What kept the spider's ``start()`` from giving all seeds; empty: nothing did."""
+        """Problem that kept the spider's ``start()`` from yielding all seeds; empty if there was none."""
         return seeding_problem(self.reason)
 
 
@@ -78,7 +78,7 @@ async def summary_of(frontier: Frontier, report: Report, begun: Begun, seconds: 
         stats=report.stats,
         decisions=report.decisions,
         redirected=counts.redirected,
-        failed=counts.dead,
+        failed=counts.failed,
         excluded=counts.excluded,
         duplicates=tally.get("duplicates", 0),
         delivered_earlier=tally.get(DELIVERED_EARLIER, 0),
@@ -104,8 +104,8 @@ async def _why_no_seed(frontier: Frontier, report: Report) -> str:
     """Why the first failed request failed, or else the first seed; empty if a page was done."""
     if report.counts.done:
         return ""
-    for dead in await frontier.dead("", 1):
-        return f"{dead.error_class}: {_last_line(dead.error)}"
+    for failed in await frontier.failures("", 1):
+        return f"{failed.error_class}: {_last_line(failed.error)}"
     for seed in report.job.spec.seeds[:1]:
         trace = await frontier.trace(Fingerprinter.of_job(report.job).fingerprint("GET", seed), host_key(seed))
         if trace is not None and trace.error_class:

@@ -41,7 +41,7 @@ async def explain_vanished_store(
         try:
             told = await _deliver_the_rest(frontier, config, delivered, on_event)
         except BackendError as problem:
-            told = f"{delivered} items were delivered, and the rest could not be: {problem}"
+            told = f"{delivered} items were delivered, but the rest could not be: {problem}"
         raise VanishedError(f"{gone}: {told}", hint=gone.hint) from error
 
 
@@ -60,7 +60,7 @@ async def _absence(frontier: Frontier) -> VanishedError | None:
 async def _deliver_the_rest(frontier: Frontier, config: CrawlConfig, delivered: int, on_event: OnEvent) -> str:
     """Deliver from the file that is still open, where there is one; a sentence about the items."""
     if not use_open_file(frontier):
-        return f"at least {delivered} items were delivered before, and those that were not are gone"
+        return f"at least {delivered} items had been delivered; the others are lost"
     job, password = config.spec.name, config.sink_password
     trusted = config.settings.run.trusted
     sinks = await choose_sinks(
@@ -73,4 +73,4 @@ async def _deliver_the_rest(frontier: Frontier, config: CrawlConfig, delivered: 
     finally:
         await delivery.close()
     left = (await frontier.report()).undelivered
-    return f"{delivered + delivery.delivered} items were delivered, {left} committed ones were not"
+    return f"{delivered + delivery.delivered} items were delivered, and {left} committed items were not"

@@ -25,14 +25,14 @@ class WorkerConfig(msgspec.Struct, kw_only=True):
     url_table: int = -1
     """A file descriptor of what this node's workers know together."""
     task: str = ""
-    """See ``WorkerCard.task``."""
+    """See ``WorkerHeartbeat.task``."""
     counts: bool = False
     """Whether its node has metrics (``observe.node_counters``)."""
     permit: int = -1
     """A file descriptor of the permit to start requests, where the node has a coordinator (``worker.start_permit``)."""
     member: str = ""
     coordinator: str = ""
-    """See ``WorkerCard``."""
+    """See ``WorkerHeartbeat``."""
 
 
 def job_settings(job: Job, run: dict[str, Any]) -> Settings:

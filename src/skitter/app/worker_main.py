@@ -25,7 +25,7 @@ from skitter.app.fetchers import make_fetcher
 from skitter.app.frontiers import open_frontier
 from skitter.app.lock_store import locks_given
 from skitter.app.worker_config import WorkerConfig, job_settings
-from skitter.cluster.process_identity import card_of, worker_id
+from skitter.cluster.process_identity import heartbeat_of, worker_id
 from skitter.errors import ContradictionError, FrontierError, JobError, SettingsError, SkitterError
 from skitter.fetch.contract import Fetcher
 from skitter.frontier.contract import WorkerStore, WorkSource
@@ -89,7 +89,7 @@ def make_worker(
     counters: NodeCounters | None = None,
 ) -> Worker:
     """A worker on open parts."""
-    card = card_of(job.spec.spider)
+    heartbeat = heartbeat_of(job.spec.spider)
     spider.file_saver = FileSaver(partial(_file_store, settings.items.file_target))
     if isinstance(spider, AdaptedSpider):
         spider.use_worker(source, fetcher, settings)
@@ -102,7 +102,7 @@ def make_worker(
         settings=settings,
         by_seeds=not job.spec.spider and not spider.allowed_domains,
         stay=stay,
-        card=msgspec.structs.replace(card, task=task, member=member, coordinator=coordinator),
+        heartbeat=msgspec.structs.replace(heartbeat, task=task, member=member, coordinator=coordinator),
         url_table=url_table,
         archive=archive,
         loop_status=loop_status,
@@ -119,15 +119,15 @@ def _file_store(target: str) -> FileStore:
 
 async def join(worker: Worker, source: WorkSource) -> None:
     """List a worker that begins."""
-    card = worker.card()
-    await source.tell(worker.id, card)
-    told = {"version": card.version, "spider": card.spider or "built-in spider"}
-    events.emit(events.WORKER_JOINED(worker=worker.id, host_name=card.host_name, pid=card.pid, **told))
+    heartbeat = worker.heartbeat()
+    await source.tell(worker.id, heartbeat)
+    told = {"version": heartbeat.version, "spider": heartbeat.spider or "built-in spider"}
+    events.emit(events.WORKER_JOINED(worker=worker.id, host_name=heartbeat.host_name, pid=heartbeat.pid, **told))
 
 
 async def leave(worker: Worker, source: WorkSource) -> None:
     """Remove a worker that has ended from the list; after its last renewal, which would list it again."""
-    # If the store is away, it is forgotten by itself some day; a job that was dropped has no list.
+    # If the store is unavailable, it is forgotten by itself some day; a job that was dropped has no list.
     with contextlib.suppress(FrontierError, JobError):
         await source.tell(worker.id, None)
     events.emit(events.WORKER_LEFT(worker=worker.id, reason=worker.why_it_ended()))
@@ -234,18 +234,19 @@ async def _begun_permit(config: WorkerConfig, source: WorkSource, job: Job) -> S
     # What a spider starts has no business with it; the memory stays mapped.
     os.close(config.permit)
     told = {"doing": Doing.WAITING, "waits_for": WaitsFor.COORDINATOR, "coordinator": config.coordinator}
-    card = msgspec.structs.replace(card_of(job.spec.spider), **told)
+    heartbeat = msgspec.structs.replace(heartbeat_of(job.spec.spider), **told)
     for turn in itertools.count():
         if permit.begin():
             return permit
         if turn % _TELL_TURNS == 0:
-            await source.tell(worker_id(), card)
+            await source.tell(worker_id(), heartbeat)
         await asyncio.sleep(CHECK_SECONDS)
     raise AssertionError("counting has no end")
 
 
 async def _cancel_without_supervisor(pipe: SupervisorPipe, work: asyncio.Task[Any]) -> None:
-    """Before the heartbeat starts: a store that is away at the start is waited for, but not without a supervisor."""
+    """Before the heartbeat starts: a store that is unavailable at the start is waited for, but not without a
+    supervisor."""
     while not pipe.is_broken:
         await asyncio.sleep(BEAT_SECONDS)
         pipe.say(beat=True)
@@ -260,13 +261,13 @@ def _memory_watch(worker: Worker, run: Run) -> MemoryWatch:
         events.emit(events.WORKER_MEMORY(worker=worker.id, resident_bytes=size, consequence=consequence))
 
     def stop(size: int) -> None:
-        tell(size, "it finishes what is in flight, and another one takes its place")
+        tell(size, "it finishes its requests in flight, and another one replaces it")
         loop.call_soon_threadsafe(worker.stop)
 
     return MemoryWatch(
         warning_bytes=run.memory_warning_bytes,
         limit_bytes=run.memory_limit_bytes,
-        on_warning=lambda size: tell(size, "a warning, by memory_warning_bytes"),
+        on_warning=lambda size: tell(size, "memory_warning_bytes is reached"),
         on_limit=stop,
     )
 

@@ -65,7 +65,8 @@ def make_worker_node(
 
     ``settings_overrides``: the group ``run`` of the settings. ``same_code``: JobError for another file of the spider
     than the job was begun with. ``unowned_seconds``: see ``SinkFailover``. ``task``: see
-    ``WorkerCard``. ``actor``: who is recorded where an intake is closed that nobody reads. ``metrics``: of the fleet
+    ``WorkerHeartbeat``. ``actor``: who is recorded where an intake is closed that nobody reads. ``metrics``: of the
+    fleet
     that it is a part of, in place of its own. Its result is None if it was stopped before there was a job.
     """
     if not is_shared(frontier):

@@ -1,8 +1,8 @@
-"""The process of one slice: ``python -m skitter.app.worker_slice`` works for a job for a bounded time.
+"""Process of one slice: ``python -m skitter.app.worker_slice`` works on a job for a limited time.
 
-A scheduler of another system starts it: a task of Celery, for example. Its configuration is the first line of its
-standard input, which stays open: when it is closed, by intention or because the scheduler was killed, the slice ends in
-order, and what it has leased goes back. Lines of JSON on standard output tell of progress, events and the end.
+An external scheduler starts it, such as a Celery task. The first line of its standard input is its configuration.
+Standard input then stays open: when it is closed, on purpose or because the scheduler was killed, the slice shuts down
+in an orderly way and returns its leases. It reports progress, events and its end as lines of JSON on standard output.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import msgspec
 from skitter.app.crawl_node import opened
 from skitter.app.event_loop import new_loop
 from skitter.app.fleet_jobs import is_node_file
-from skitter.app.job_items import Written, make_drain_node
+from skitter.app.job_items import Written, make_delivery_node
 from skitter.app.worker_node import make_worker_node
 from skitter.cluster.process_identity import live_workers
 from skitter.delivery.stream_runner import CLIENT
@@ -33,29 +33,29 @@ from skitter.settings import Run
 from skitter.sinks.targets import is_on_one_machine, parse_target
 
 UNOWNED_SECONDS = 2.0
-"""As for a node of a fleet: so long a shared target has no owner before the slice takes it."""
+"""Time without an owner after which the slice takes over a shared target, as for a node of a fleet."""
 START_SECONDS = 10.0
-"""So long the start of workers is not counted: on a busy machine a short slice would do nothing but start."""
+"""Maximum startup time of workers that is not counted; on a busy machine, a short slice would do nothing but start."""
 END_SECONDS = 60.0
-"""Beyond ``shutdown_seconds``, for the last deliveries. Then the process ends as if it were killed."""
+"""Time beyond ``shutdown_seconds`` for the last deliveries. After that the process exits as if it were killed."""
 FILES_SECONDS = 5.0
-"""Between two tries to write the job's files, which another slice on this machine may be writing."""
+"""Interval between attempts to write the job's files, which another slice on this machine may be writing."""
 
 
 class SliceConfig(msgspec.Struct, kw_only=True):
-    """What a slice is to do."""
+    """Configuration of a slice."""
 
     frontier: str
     job: str
     seconds: float
-    """How long it leases, from when its first worker is at work; then it finishes what is in flight."""
+    """Time for which the slice leases, from the start of its first worker; then it finishes the requests in flight."""
     crawl: str = ""
-    """Slices of one crawl follow one another, and have this in common. Empty: there is only this one."""
+    """Id that the consecutive slices of one crawl share; empty if there is only this slice."""
     number: int = 0
     token: str = ""
-    """Of two slices of a crawl that run at a time, the one with the larger (number, token) goes on."""
+    """Of two slices of a crawl that run at the same time, the one with the larger (number, token) continues."""
     node: str = ""
-    """Name of this machine: it writes the files of jobs whose ``deliver_node`` it is."""
+    """Name of this machine; it writes the files of jobs whose ``deliver_node`` has this name."""
     run: dict[str, Any] = {}
     """Settings of the group ``run``."""
     sink_password: str | None = None
@@ -63,12 +63,12 @@ class SliceConfig(msgspec.Struct, kw_only=True):
 
     @property
     def task(self) -> str:
-        """Return what the cards of its workers say (``WorkerCard.task``)."""
+        """Return the task that its workers report in their heartbeats (``WorkerHeartbeat.task``)."""
         return f"{self.crawl} {self.number} {self.token}" if self.crawl else ""
 
 
 class Progress(msgspec.Struct, tag=True, kw_only=True):
-    """How the job stands."""
+    """Progress of the job."""
 
     state: State
     run: int
@@ -79,44 +79,44 @@ class Progress(msgspec.Struct, tag=True, kw_only=True):
 
 
 class Told(msgspec.Struct, tag=True):
-    """An event, for a log."""
+    """Event for a log."""
 
     level: int
     text: str
 
 
 class Failed(msgspec.Struct, tag=True):
-    """The slice could not work."""
+    """Error because of which the slice could not work."""
 
     message: str
     hint: str
     passes: bool
-    """The store or a target was away: the next slice may succeed."""
+    """Whether the store or a target was unavailable, so that the next slice may succeed."""
 
 
 class Ended(msgspec.Struct, tag=True, kw_only=True):
-    """The slice has ended in order."""
+    """Orderly end of the slice."""
 
     over: bool
-    """Nothing is left to do for the job here: it has ended, and what this machine can deliver is delivered."""
+    """Whether nothing is left to do for the job here: it has ended, and this machine has delivered all it can."""
     superseded: bool = False
-    """A later slice of the same crawl is at work, so that nothing is to follow this one."""
+    """Whether a later slice of the same crawl is running, so that no other slice has to follow this one."""
     idle: bool = False
-    """Nothing can be done for the job now: it is paused, or it is finished and an output is away."""
+    """Whether nothing can be done for the job now: it is paused, or it is finished and an output is unavailable."""
 
 
 Line = Progress | Told | Failed | Ended
 
 
 def is_later(task: str, config: SliceConfig) -> bool:
-    """Whether a worker's card is of a slice of the same crawl that goes before this one."""
+    """Return whether a heartbeat is from a slice of the same crawl that takes precedence over this one."""
     crawl, _, rest = task.partition(" ")
     number, _, token = rest.partition(" ")
     return crawl == config.crawl and number.isdecimal() and (int(number), token) > (config.number, config.token)
 
 
 class Slice:
-    """One run of a slice's process."""
+    """Run of one slice in its process."""
 
     def __init__(self, config: SliceConfig) -> None:
         self._config = config
@@ -155,7 +155,7 @@ class Slice:
         return Ended(over=over, superseded=self._superseded, idle=idle)
 
     def stop(self) -> None:
-        """Finish what is in flight; may be called again."""
+        """Stop leasing and finish the requests in flight; may be called again."""
         if self._stopping.is_set():
             return
         self._stopping.set()
@@ -166,15 +166,15 @@ class Slice:
         asyncio.get_running_loop().call_later(shutdown_seconds + END_SECONDS, os._exit, 1)
 
     def _watch_parent(self, loop: asyncio.AbstractEventLoop) -> None:
-        # Not sys.stdin: a thread that waits in it keeps the interpreter from ending.
+        # Not sys.stdin: a thread that blocks in it keeps the interpreter from exiting.
         while os.read(0, 1024):
             pass
-        with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended already
+        with contextlib.suppress(RuntimeError):  # the loop is closed because it has already ended
             loop.call_soon_threadsafe(self.stop)
 
     def _report(self, report: Report) -> None:
         self._last = report
-        tasks = [worker.card.task for worker in live_workers(report) if worker.card]
+        tasks = [worker.heartbeat.task for worker in live_workers(report) if worker.heartbeat]
         if not self._at_work and self._config.task in tasks:
             self._at_work = True
             asyncio.get_running_loop().call_later(self._config.seconds, self.stop)
@@ -203,7 +203,7 @@ class Slice:
     # ---- files of this machine
 
     async def _write_files(self) -> None:
-        """Deliver to the job's files while this node works, if the job says that this machine writes them."""
+        """Deliver to the job's files while this node works, if the job assigns its files to this machine."""
         while not self._stopping.is_set():
             if self._last is not None:
                 files = _files_of(self._last, self._config.node)
@@ -213,7 +213,7 @@ class Slice:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(FILES_SECONDS if self._last else 0.1):
                     await self._stopping.wait()
-        # The job may have ended while another slice was at its files, and that one may be gone.
+        # The job may have ended while another slice was writing its files, and that slice may be gone.
         if self._last is not None and self._last.job.state is State.FINISHED:
             await self._write(_files_of(self._last, self._config.node))
 
@@ -222,10 +222,10 @@ class Slice:
             return
         config = self._config
         outputs = [parse_target(target, job=config.job, password=config.sink_password) for target in files]
-        self._files = make_drain_node(
+        self._files = make_delivery_node(
             frontier=config.frontier, job=config.job, outputs=outputs, on_event=_tell_event, stay=True
         )
-        # Another slice has them, or they cannot be written: that was said by an event, and the items stay.
+        # Another slice owns the files, or they cannot be written: an event has reported this, and the items are kept.
         with contextlib.suppress(SinkError, JobError):
             await self._files.run()
         self._files = None
@@ -245,7 +245,7 @@ def _is_shared(target: str) -> bool:
 
 
 def _write_line(line: Line) -> None:
-    # A scheduler that is gone reads nothing, and its end is noticed by standard input.
+    # If the scheduler is gone, nobody reads the line; the slice then stops because its standard input is closed.
     with contextlib.suppress(OSError):
         os.write(1, msgspec.json.encode(line) + b"\n")
 

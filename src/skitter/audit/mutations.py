@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from skitter.errors import FormatError
 from skitter.model.consistency import Consistency
+from skitter.model.host import HostCommand
 from skitter.model.intake import IntakeSeen
 from skitter.model.job import Command, Counts, Job, JobSpec, JobState, StopReason
 from skitter.model.proxy import ProxySeen
@@ -55,7 +56,7 @@ def _state(_: Arguments, values: Values) -> dict[str, Any]:
         seen |= {"state": str(state.state), "run": state.run} | ({"reason": state.reason} if state.reason else {})
     if (counts := values.get("counts")) is not None:
         assert isinstance(counts, Counts)
-        seen |= {"queued": counts.queued, "dead": counts.dead}
+        seen |= {"queued": counts.queued, "failed": counts.failed}
     return seen
 
 
@@ -119,6 +120,13 @@ def _set_details(arguments: Arguments) -> dict[str, Any]:
 def _settings_named(arguments: Arguments, values: Values) -> dict[str, Any]:
     job = values.get("job")
     return {name: job.spec.settings.get(name) for name in arguments["values"]} if isinstance(job, Job) else {}
+
+
+# ---- hosts
+
+
+def _command_host(arguments: Arguments) -> str:
+    return f"host.{HostCommand(arguments['command'])}"
 
 
 # ---- fsck
@@ -199,6 +207,14 @@ MUTATIONS: Mapping[str, Mutation] = {
     ),
     "command": Mutation(_command, _command_details, ("state",), _state, _nothing),
     "change_settings": Mutation(_named("set"), _set_details, ("job",), _settings_named, _nothing),
+    "command_host": Mutation(
+        _command_host,
+        lambda arguments: {"host": arguments["host_key"]},
+        ("state", "counts"),
+        _state,
+        lambda halt: {} if halt is None else {"was": halt.name.lower()},
+        lambda halt: halt is not None,
+    ),
     "check_consistency": Mutation(_fsck, _nothing, ("state", "counts"), _state, _repaired),
     "ban_proxy": Mutation(_ban, _ban_details, ("proxies",), _bans, _nothing, bool),
     "add_cookies": Mutation(_named("sessions.import"), _cookie_details, ("sessions",), _jars, _nothing),
@@ -209,15 +225,17 @@ MUTATIONS: Mapping[str, Mutation] = {
 }
 """By the name of the method. A test compares this with the contract: a new method is in here or in ``NOT_RECORDED``."""
 READING = frozenset(
-    "capacity counts dead distinct_urls intakes jars job known_pages page_record peek proxies report robots sessions"
-    " sinks state trace workers".split()
+    "capacity counts failures distinct_urls hosts intakes jars job known_pages page_record peek proxies report robots"
+    " sessions sinks state trace workers".split()
 )
 WORKING = frozenset(
     "claim_close close commit count_distinct drain_proxy items items_done lease leave_intake log_in open_intake"
     " open_sink reap register_proxy release release_worker relieve_worker remove_proxy renew tell tell_intake".split()
 )
 """What workers, readers of intakes, deliveries, egresses and providers of proxies do by themselves."""
-STORE_ACTIONS = ("drop", "drain")
+STORE_ACTIONS = ("drop", "deliver")
 """Mutations that are no method of the contract."""
 SCHEDULE_ACTIONS = ("add", "change", "remove", "pause", "resume", "run")
 """Of schedules; an entry has ``schedule.`` before it."""
+USERS_CHANGE = "users.change"
+"""The users of a master, in the trail of each of its stores."""

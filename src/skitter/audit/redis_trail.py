@@ -127,7 +127,7 @@ class RedisTrail:
             if trouble is not None:
                 reason, hint = f"Redis {trouble.text}", trouble.hint
             elif isinstance(error, exceptions.RedisError) and is_reply(error):
-                reason, hint = " ".join(str(error).split()), f"is a key of another program at {KEY} ?"
+                reason, hint = " ".join(str(error).split()), f"does another program use the key {KEY} ?"
             else:
                 reason, hint = connection_trouble(error, tls=self._address.tls)
             raise AuditError(f"the audit trail cannot be used: {self._address}: {reason}", hint=hint) from error

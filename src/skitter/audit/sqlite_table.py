@@ -17,11 +17,14 @@ from typing import TypeVar
 from skitter import private_files
 from skitter.audit.entry import Draft, Stored, sealed
 from skitter.errors import AuditError
+from skitter.sqlite_driver import error_text
 
 T = TypeVar("T")
 TABLE = "CREATE TABLE IF NOT EXISTS audit (seq INTEGER PRIMARY KEY, body BLOB NOT NULL, hash TEXT NOT NULL)"
 ARCHIVE_SUFFIX = "-audit"
 BUSY_SECONDS = 120.0
+BEFORE_ALL = -(2**63)
+"""No reader sees an entry of this number: it is the least that SQLite has."""
 _COLUMNS = "SELECT seq, body, hash FROM audit"
 
 
@@ -77,7 +80,10 @@ class SqliteTrail:
     async def entries_before(self, before: int | None, limit: int) -> list[Stored]:
         last = 2**63 - 1 if before is None else before - 1
         return await asyncio.to_thread(
-            self._read, f"{_COLUMNS} WHERE seq <= ? ORDER BY seq DESC LIMIT ?", (last, limit), newest_first=True
+            self._read,
+            f"{_COLUMNS} WHERE seq <= ? AND seq > {BEFORE_ALL} ORDER BY seq DESC LIMIT ?",
+            (last, limit),
+            newest_first=True,
         )
 
     async def prune(self, through: int, draft: Draft) -> None:
@@ -129,7 +135,8 @@ class SqliteTrail:
             yield
         except (sqlite3.Error, OSError) as error:
             raise AuditError(
-                f"the audit trail cannot be used: {path}: {error}", hint="check its folder, its owner and its disk"
+                f"the audit trail cannot be used: {path}: {error_text(error, path.parent)}",
+                hint="check its folder, its owner and the disk",
             ) from error
 
 

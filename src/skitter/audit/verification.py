@@ -33,7 +33,7 @@ class ChainCheck:
         if hash_of(stored.body) != stored.hash or entry is None:
             self._tell(f"entry {seq} was changed")
         elif entry.seq != seq:
-            self._tell(f"entry {entry.seq} stands where {seq} belongs: entries were inserted, removed or moved")
+            self._tell(f"entry {entry.seq} is in the place of {seq}: entries were inserted, removed or moved")
         if self.entries and seq != self._last_seq + 1:
             self._tell(f"entries are missing after {self._last_seq}: the next one is {seq}")
         elif self.entries and entry is not None and entry.previous != self.head:

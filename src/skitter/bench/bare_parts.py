@@ -72,7 +72,7 @@ def crawl(starts: Sequence[str], max_pages: int) -> tuple[int, float]:
             multi.select(0.1)
             _, ended, failed = multi.info_read()
             if failed:
-                sys.exit(f"error: the bare parts cannot fetch: {failed[0][0].page[0]}: {failed[0][2]}")
+                sys.exit(f"error: the bare parts cannot fetch a page: {failed[0][0].page[0]}: {failed[0][2]}")
             for curl in ended:
                 url, buffer = curl.page
                 multi.remove_handle(curl)

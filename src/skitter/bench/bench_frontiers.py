@@ -91,7 +91,7 @@ def own_store(address: str, folder: Path) -> Iterator[Store]:
     try:
         yield store
     except BaseException:
-        # The first error matters, and not that a server which is away keeps the job.
+        # The first error matters, and not that a server which is unavailable keeps the job.
         with contextlib.suppress(SkitterError):
             store.forget()
         raise
@@ -111,9 +111,7 @@ def names_of(addresses: Sequence[str]) -> dict[str, str]:
 
 def _check(address: str, scheme: str) -> None:
     if scheme == "sqlite" and (path := Path(address.partition(":")[2])).exists():
-        raise UsageError(
-            f"there is a file already: {path}", hint="a bench wants a new one, which it removes at the end"
-        )
+        raise UsageError(f"the file already exists: {path}", hint="name a new file, which the bench removes at the end")
     if scheme not in ("memory", "sqlite") and not is_redis(address):
         # Opening raises the usual error for a bad address.
         open_frontier(address, "bench", create=False)

@@ -33,9 +33,9 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Pages of each round."""
     pages_per_second: Spread
     cpu_ms_per_page: Spread
-    """CPU time of all its processes, start-up included."""
+    """CPU time of all its processes, including start-up."""
     cpu_to_bare_parts: float
-    """The median, as a multiple of that of the bare parts."""
+    """Median CPU time as a multiple of that of the bare parts."""
     peak_bytes: Spread
     """Peak memory of its largest process, the worker."""
 
@@ -113,8 +113,8 @@ def check_pages(site: Site, name: str, answer: Mapping[str, Any], first: Mapping
     wanted = site.pages if site.is_own else first["pages"]
     pages, failed = answer["pages"], answer.get("failed", 0) if site.is_own else 0
     if pages != wanted or failed or not pages:
-        knows = "" if site.is_own else "; the bare parts know no redirects and no robots.txt"
+        knows = "" if site.is_own else "; the bare parts support neither redirects nor robots.txt"
         raise SkitterError(
-            f"a crawl did not bring every page: {name}: {pages:,} of {wanted:,}",
-            hint=f"no figure is made of it{knows}",
+            f"a crawl did not fetch every page: {name}: {pages:,} of {wanted:,}",
+            hint=f"no result is shown for it{knows}",
         )

@@ -39,7 +39,7 @@ class BenchCase(msgspec.Struct, frozen=True, kw_only=True):
     """URLs that are offered, before the rounds begin."""
     hosts: int
     duplicates: int
-    """Of a hundred URLs offered, so many are known."""
+    """Percentage of duplicates among the offered URLs."""
     rounds: int
 
 
@@ -48,22 +48,25 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     frontier: str
     requests: int
+    """URLs that were offered."""
     hosts: int
+    """Hosts that the URLs are spread over."""
     duplicates: int
+    """Percentage of duplicates among the offered URLs."""
     queued: int
     """URLs that were new."""
     adds_per_second: Spread
-    """URLs offered while the queue was filled, known ones too; of as many pieces as there are rounds."""
+    """URLs offered per second while the queue was filled, including duplicates; in as many parts as rounds."""
     leases_per_second: Spread
     commits_per_second: Spread
     urls_per_second: Spread
-    """Through all three in one call, as a worker does it: committed with its links, and a new one leased."""
+    """URLs per second through all three steps in one call, as a worker does it: commit with links, and a new lease."""
     microseconds_per_url: Spread
-    """The same as time per URL."""
+    """The same as ``urls_per_second``, as time per URL."""
     holds: str
-    """What a URL takes: ``memory`` or ``disk``."""
+    """Resource of ``bytes_per_url``: ``memory`` or ``disk``."""
     bytes_per_url: float | None
-    """Of a URL that was new, its text included; None: the store cannot be asked, or there were too few to tell."""
+    """Bytes per new URL, including its text; None if the store does not tell, or if there were too few URLs."""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +89,7 @@ def measure(
     rows = []
     for address, name in names_of(addresses).items():
         for requests, hosts, duplicates in cases:
-            on_step(f"{name}: {count(requests, 'request')}, {count(hosts, 'host')}, {duplicates} % known")
+            on_step(f"{name}: {count(requests, 'request')}, {count(hosts, 'host')}, {duplicates} % duplicates")
             with tempfile.TemporaryDirectory() as folder, own_store(address, Path(folder)) as store:
                 case = BenchCase(store=store, requests=requests, hosts=hosts, duplicates=duplicates, rounds=rounds)
                 stdin = msgspec.json.encode(case)

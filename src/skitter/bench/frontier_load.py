@@ -75,7 +75,7 @@ class Load:
             times.begin()
             new = await self.frontier.add(entries)
             times.end(len(entries))
-            _check(new == self.queued - before, f"{new} of {self.queued - before} new URLs were taken")
+            _check(new == self.queued - before, f"{new} of {self.queued - before} new URLs were added")
         return times
 
     async def lease_and_commit(self, pages: int) -> tuple[Times, Times]:
@@ -114,7 +114,7 @@ class Load:
             answer = await self.frontier.commit(self._worker, outcomes, want=BATCH)
             times.end(len(outcomes))
             _check(all(answer.accepted), "a commit was refused")
-            _check(apart or answer.new_links == len(new), f"{answer.new_links} of {len(new)} new links were taken")
+            _check(apart or answer.new_links == len(new), f"{answer.new_links} of {len(new)} new links were added")
             self._leases = _pages(answer.grant)
         return times
 
@@ -153,7 +153,7 @@ class Load:
 def _pages(grant: Grant | None) -> list[Lease]:
     """The leases of pages; the seeding stays leased, so that the job does not end."""
     leases = [lease for lease in grant.leases if lease.work is Work.PAGE] if grant is not None else []
-    _check(bool(leases), "nothing was leased, and something is queued")
+    _check(bool(leases), "nothing was leased although requests are queued")
     return leases
 
 
@@ -164,4 +164,4 @@ def _outcome(lease: Lease, links: Sequence[Entry]) -> Outcome:
 
 def _check(holds: bool, problem: str) -> None:
     if not holds:
-        raise SkitterError(f"the frontier did not do as it was told: {problem}", hint="no figure is made of it")
+        raise SkitterError(f"the frontier returned wrong results: {problem}", hint="no result is shown for it")

@@ -57,7 +57,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     us_per_page: float
     percent: float
     plus_or_minus: float
-    """Percent: the standard error of a sample."""
+    """Standard error of ``percent``, due to sampling."""
     meaning: str
 
 
@@ -69,7 +69,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     frontier: str
     rounds: int
     pages: int
-    """Of all rounds."""
+    """Pages of all rounds."""
     samples: int
     cpu_us_per_page: float
     rows: list[Row]

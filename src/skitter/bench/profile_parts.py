@@ -13,14 +13,14 @@ OVERHEAD: Final = "overhead"
 PARTS: Final = {
     "fetch": "libcurl: from the request to the page's bytes",
     "decode": "the page's encoding, and its text",
-    "parse": "the tree, and searching it: links, title",
+    "parse": "the tree, and its search: links, title",
     "join": "making hrefs absolute",
     "fingerprint": "identity and stored form of new links",
-    "dedup": "URLs the worker knows (others: commit)",
+    "dedup": "duplicates that the worker knows itself",
     "callback": "the spider's own code, item functions",
     "commit": "the frontier: commits, leases, its dedup",
     "sink": "encoding items, and writing them out",
-    OVERHEAD: "all else: event loop, tasks, scope, rules",
+    OVERHEAD: "the rest: event loop, tasks, scope, rules",
 }
 """In the order of a page's life."""
 PART_BY_NAME: Final = {

@@ -56,7 +56,7 @@ def _of_this_network(text: str) -> str:
     # What the guard keeps strangers' links from is just what is allowed here.
     if any(refused(str(answer[4][0])) is None for answer in answers):
         raise UsageError(
-            f"not a server of this machine or its network: {name}",
-            hint="a bench asks as fast as it can: serve a copy of the site, as python -m http.server does",
+            f"not a server on this machine or its network: {name}",
+            hint="a bench makes no pauses: serve a copy of the site, for example with python -m http.server",
         )
     return url

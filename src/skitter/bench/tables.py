@@ -30,19 +30,19 @@ def _crawls(report: crawl_bench.Report) -> list[str]:
     ]
     return [
         report.site,
-        f"{_rounds(report.rounds)}{', and in brackets lowest and highest' if report.rounds > 1 else ''}",
+        f"{_rounds(report.rounds)}{', lowest and highest in brackets' if report.rounds > 1 else ''}",
         "",
         *table(rows, right=(1, 2, 3, 4)),
         "",
-        "bare parts: pycurl, selectolax and can_ada in a loop, which is the limit.",
-        "CPU: of all processes of a crawl, start-up included. memory: its worker's peak.",
+        "bare parts: pycurl, selectolax and can_ada in a loop: the upper limit.",
+        "CPU: all processes of a crawl, with start-up. memory: peak of its worker.",
         *_caution(report.machine),
-        "A web server on the same machine takes its part of it.",
+        "A web server on the same machine takes a part of the CPU time.",
     ]
 
 
 def _frontiers(report: frontier_bench.Report) -> list[str]:
-    heads = ("", "URLs", "hosts", "known", "add/s", "lease/s", "commit/s", "all/s", "us", "B/URL")
+    heads = ("", "URLs", "hosts", "dup.", "add/s", "lease/s", "commit/s", "all/s", "us", "B/URL")
     rows: list[Sequence[str]] = [heads]
     for row in report.rows:
         rates = (row.adds_per_second, row.leases_per_second, row.commits_per_second, row.urls_per_second)
@@ -60,10 +60,10 @@ def _frontiers(report: frontier_bench.Report) -> list[str]:
     return [
         *table(rows, right=range(1, 10)),
         "",
-        f"{_rounds(report.rounds)}{'; --json has lowest and highest too' if report.rounds > 1 else ''}",
-        "add: URLs offered, known ones too. all: as a worker does it, where one call",
-        "commits 64 pages with their links and leases 64 more; us: of that, for each.",
-        "B/URL: of a URL that was new; on disk for sqlite, in memory elsewhere.",
+        f"{_rounds(report.rounds)}{'; --json also has lowest and highest' if report.rounds > 1 else ''}",
+        "add: URLs offered, with duplicates. all: as a worker does it, where one call",
+        "commits 64 pages with their links and leases 64 more; us: time per URL.",
+        "B/URL: bytes per new URL; on disk for sqlite, in memory for the others.",
         *_caution(report.machine),
     ]
 
@@ -81,8 +81,8 @@ def _profile(report: profile.Report) -> list[str]:
         "",
         *table(rows, right=(1, 2, 3)),
         "",
-        "CPU time of one process that does all the work, start-up left out.",
-        "+-: the standard error; more --pages or --rounds make it smaller.",
+        "CPU time of one process that does all the work, without start-up.",
+        "+-: standard error; more --pages or --rounds reduce it.",
         *_caution(report.machine),
     ]
 

@@ -14,45 +14,65 @@ from collections.abc import Sequence
 from skitter.cli.exit_codes import FAILED, INTERRUPTED
 from skitter.errors import SkitterError, UsageError
 
-COMMANDS = {
-    "new": "make a project, or a spider in one",
-    "list": "which spiders there are here, and where each is",
-    "check": "whether spiders and settings load, and what they name exists",
-    "shell": "try selectors and requests on a page, at a prompt",
-    "fetch": "fetch one page as a crawl would, and print it",
-    "parse": "fetch one page, and print what a callback makes of it",
-    "settings": "every setting, its value and where it comes from",
-    "crawl": "crawl a site, or run a spider; goes on where an earlier run was left",
-    "submit": "begin a job, and leave the work to a fleet",
-    "worker": "join a job of another crawl, or serve every job as one of a fleet",
-    "add": "add URLs to a job",
-    "status": "what a job is doing",
-    "logs": "the events of a job, of all its nodes; follows them",
-    "failed": "what failed, and why",
-    "retry": "queue again what failed",
-    "pause": "start nothing new until resume",
-    "resume": "go on after pause or stop",
-    "stop": "let what is in flight end, then stop",
-    "set": "change settings of a job while it runs",
-    "proxies": "the proxies of a job: how they do, tests and bans",
-    "sessions": "which sessions a job has; writes and reads cookie files",
-    "drain": "write out items that no running crawl will write",
-    "items": "some of a job's items, and how full their fields are",
-    "export": "write what a job's outbox or a file of results holds to another target",
-    "why": "what became of one URL, and why",
-    "jobs": "which jobs there are, and how they stand",
-    "audit": "what operators did, when and to which job; verifies that nothing of it was changed",
-    "fsck": "whether everything stored of a job agrees; repairs it",
-    "drop": "remove a job and everything of it",
-    "schedule": "add, list, pause and remove schedules of commands; their history",
-    "scheduler": "run the commands of schedules when they are due; any number, one leads",
-    "serve": "serve stores to browsers, programs, workers and commands, over HTTP",
-    "user": "add, list and remove the users who log in to a master",
-    "egress": "be a proxy of a job on a machine whose address changes, and redial",
-    "plan": "how many workers, shards and machines a crawl needs",
-    "completion": "a script with which your shell completes commands and options",
-    "bench": "what a page costs on this machine, and what a frontier carries",
+COMMAND_GROUPS = {
+    "Write spiders": {
+        "new": "Create a project, or add a spider to one",
+        "list": "List the spiders of the project",
+        "check": "Check that spiders and settings load, and that everything they name exists",
+        "shell": "Try selectors and requests on a page interactively",
+        "fetch": "Fetch one page as a crawl would and print it",
+        "parse": "Fetch one page and print what a callback extracts from it",
+        "settings": "List every setting with its value and origin",
+    },
+    "Run": {
+        "crawl": "Crawl a site or run a spider; resumes an unfinished run",
+        "submit": "Create or resume a job and leave the work to a fleet",
+        "worker": "Join a job, or serve every job as a node of a fleet",
+        "add": "Add URLs to a job",
+    },
+    "Inspect": {
+        "jobs": "List jobs and their states",
+        "status": "Show the state of a job, its workers and its hosts",
+        "logs": "Print or follow the events of a job on all its nodes",
+        "failed": "List failed requests and the reasons",
+        "why": "Explain what happened to a URL, and why",
+    },
+    "Steer": {
+        "pause": "Pause a job: start no new requests until resume",
+        "resume": "Continue a job after pause or stop",
+        "stop": "Stop a job after the requests in flight have ended",
+        "set": "Change settings of a running job",
+        "retry": "Queue failed requests again",
+        "hosts": "List the hosts of a job; pause, resume or give up one",
+        "proxies": "List, test, ban and unban the proxies of a job",
+        "sessions": "List the sessions of a job; export and import their cookies",
+        "drop": "Delete a job and all its data",
+    },
+    "Results": {
+        "items": "Show sample items of a job, and how often each field is filled",
+        "export": "Copy items from a job or a results file to another output",
+        "deliver": "Write undelivered items that no running crawl will write",
+    },
+    "Cluster and operations": {
+        "serve": "Serve the dashboard, the REST API and remote workers over HTTP",
+        "user": "Manage the users who can log in to a master",
+        "schedule": "Manage schedules and show their history",
+        "scheduler": "Run scheduled commands when they are due",
+        "egress": "Run a proxy for a job on a machine whose address changes",
+        "audit": "List and verify the audit trail of operator actions",
+        "fsck": "Check a job's stored data for consistency, and repair it",
+    },
+    "Tools": {
+        "demo": "Serve a sample bookshop to try crawls on",
+        "plan": "Estimate the workers, shards and machines that a crawl needs",
+        "bench": "Measure crawls and frontiers on this machine",
+        "completion": "Print a completion script for your shell",
+    },
 }
+COMMANDS = {name: summary for group in COMMAND_GROUPS.values() for name, summary in group.items()}
+
+RENAMED = {"drain": "deliver"}
+"""Former names of commands, which still work."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -78,6 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _dispatch(arguments: list[str]) -> int:
     name = arguments[0] if arguments else ""
+    name = RENAMED.get(name, name)
     if isinstance(sys.stdout, io.TextIOWrapper):
         # Characters that the terminal's encoding lacks are shown as escapes instead of raising.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -109,7 +130,7 @@ def _unknown_command(name: str) -> UsageError:
         return UsageError(f"the command comes first: {name}", hint="skitter COMMAND [options]; see skitter --help")
     if "://" in name or name.endswith(".py"):
         return UsageError(f"no such command: {name}", hint=f"did you mean skitter crawl {name} ?")
-    from skitter.cli.arguments import did_you_mean
+    from skitter.errors import did_you_mean
 
     return UsageError(
         f"no such command: {name}", hint=did_you_mean(name, COMMANDS) or "skitter --help lists the commands"
@@ -117,13 +138,24 @@ def _unknown_command(name: str) -> UsageError:
 
 
 def _overview() -> str:
-    commands = "\n".join(f"  {name:<10} {summary}" for name, summary in COMMANDS.items())
+    groups = "\n\n".join(
+        "\n".join([f"{title}:", *(f"  {name:<10} {summary}" for name, summary in commands.items())])
+        for title, commands in COMMAND_GROUPS.items()
+    )
     return (
         "usage: skitter COMMAND [options]\n\n"
-        "A web crawler that loses nothing, repeats nothing and is polite as a whole.\n\n"
-        f"commands:\n{commands}\n\n"
-        "options:\n  -h, --help  this text; after a command, its options\n  --version   the version\n\n"
-        "for a start:\n  skitter crawl https://example.com/ -o pages.jsonl"
+        "A distributed web crawler that loses nothing, repeats nothing and is polite as a whole.\n\n"
+        f"{groups}\n\n"
+        "Options:\n"
+        "  -h, --help  show this text; after a command, its options and examples\n"
+        "  --version   show the version\n\n"
+        "Examples:\n"
+        "  skitter demo\n"
+        "      Serve a sample site at http://127.0.0.1:8600/ to try the examples of all commands on\n"
+        "  skitter crawl http://127.0.0.1:8600/ -o pages.jsonl\n"
+        "      Crawl a site and write one JSON object per page; run it again to resume\n"
+        "  skitter crawl --help\n"
+        "      Show the options of crawl, in groups, and more examples"
     )
 
 

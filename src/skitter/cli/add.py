@@ -23,10 +23,35 @@ MAX_COMPLAINTS = 20
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("urls", nargs="*", metavar="URL", help="each permits its host, as a seed of crawl does")
-    parser.add_argument("--file", metavar="FILE", help='one URL a line; "-" is stdin; # begins a comment line')
+    parser.describe(
+        "URL... [options]",
+        "--file FILE [options]",
+        text="Add URLs to a job as seeds. A finished job is reopened.",
+        examples=[
+            (
+                "skitter add http://127.0.0.1:8600/books/1.html --priority high --job books",
+                "Fetch one page before everything else",
+            ),
+            (
+                "cat urls.txt | skitter add --file - --frontier redis://127.0.0.1:6379 --job books",
+                "Add any number of URLs from a pipe to a job in Redis",
+            ),
+        ],
+    )
     parser.add_argument(
-        "--priority", metavar="N", type=priority, default=0, help="low, normal, high, critical, or a whole number"
+        "urls", nargs="*", metavar="URL", help="URLs to add as seeds; the job may follow links to their hosts"
+    )
+    parser.add_argument(
+        "--file",
+        metavar="FILE",
+        help='read one URL per line; "-" is standard input; lines that begin with # are skipped',
+    )
+    parser.add_argument(
+        "--priority",
+        metavar="N",
+        type=priority,
+        default=0,
+        help="low (-100), normal (0, default), high (100), critical (1000) or a whole number; highest first",
     )
     add_job_options(parser)
     add_verbosity_options(parser)
@@ -43,14 +68,17 @@ def run(options: argparse.Namespace) -> int:
     with _lines(options.file) as lines:
         reading = _Reading([*_typed(options.urls)], lines)
         added = act(job_ref, lambda frontier: _add(frontier, reading, options.priority))
+    duplicates = reading.good - added
     if options.json:
-        print_json({"job": job_ref.job, "added": added, "known": reading.good - added, "bad": reading.bad})
+        # "known" is the former name of "duplicates", until 0.3.
+        told = {"duplicates": duplicates, "known": duplicates}
+        print_json({"job": job_ref.job, "added": added, **told, "bad": reading.bad})
     else:
-        print(f"{job_ref.job}: {count(added, 'request')} added, {number(reading.good - added)} already known")
+        print(f"{job_ref.job}: {count(added, 'request')} added, {count(duplicates, 'duplicate')}")
     if reading.bad > MAX_COMPLAINTS:
         note(f"... and {number(reading.bad - MAX_COMPLAINTS)} more bad URLs")
     if not reading.good:
-        error("no URL that could be added", "one absolute http or https URL a line")
+        error("no valid URL to add", "give absolute http or https URLs, one per line")
         return 2
     _note_who_fetches(job_ref, options, added)
     return 0
@@ -131,7 +159,7 @@ async def _add(frontier: Frontier, urls: Iterable[str], priority: int) -> int:
 
 
 def _note_who_fetches(job_ref: JobRef, options: argparse.Namespace, added: int) -> None:
-    from skitter.cli.job_commands import spent_limit
+    from skitter.app.job_checks import spent_limit
     from skitter.cli.job_ref import ask, live_workers
     from skitter.cli.output import note
     from skitter.model.job import State
@@ -142,10 +170,10 @@ def _note_who_fetches(job_ref: JobRef, options: argparse.Namespace, added: int) 
     job = report.job
     if limit := spent_limit(report):
         more = f"run the crawl again as it was started, with --max-pages {2 * limit}"
-        note(f"max_pages={limit} is reached: what was added waits; to fetch it, {more}")
+        note(f"max_pages={limit} is reached, so the added requests wait; to fetch them, {more}")
     elif job.state is State.PAUSED:
-        note(f"the job is paused: what was added waits until {job_ref.command('resume')}")
+        note(f"the job is paused; the added requests wait until {job_ref.command('resume')}")
     elif job.state in (State.STOPPED, State.DRAINING):
-        note(f"the job is {job.state}: what was added waits until the same crawl is run again")
+        note(f"the job is {job.state}; the added requests wait until the same crawl is run again")
     elif not live_workers(report):
-        note(f"no worker is at it; run the same crawl again, or: {job_ref.command('worker')}")
+        note(f"no worker is running; run the same crawl again, or: {job_ref.command('worker')}")

@@ -18,18 +18,20 @@ def read_alerts(origin: str, tables: Sequence[Any], environment: Mapping[str, st
 
 def _read(place: str, table: Any, environment: Mapping[str, str]) -> dict[str, Any]:
     if not isinstance(table, dict):
-        raise SettingsError(f"not a table: {place}", hint="each begins with [[alert]], in two brackets")
+        raise SettingsError(f"not a table: {place}", hint="begin each with [[alert]], in double brackets")
     found = dict(table)
     variable = found.pop("webhook_env", None)
     if variable is not None and "webhook" in found:
-        raise SettingsError(f"given twice: {place}: webhook", hint="either webhook or webhook_env")
+        raise SettingsError(f"given twice: {place}: webhook", hint="give either webhook or webhook_env")
     if variable is not None:
         if not environment.get(str(variable)):
-            raise SettingsError(f"not set: {place}: webhook_env: {variable}", hint=f"export {variable}=https://…")
+            raise SettingsError(
+                f"environment variable not set: {place}: webhook_env: {variable}", hint=f"export {variable}=https://…"
+            )
         found["webhook"] = environment[variable]
     if isinstance(found.get("command"), str):
         try:
             found["command"] = shlex.split(found["command"])
         except ValueError as error:
-            raise SettingsError(f"not words: {place}: command", hint="look at its quotes") from error
+            raise SettingsError(f"cannot be split into words: {place}: command", hint="check its quotes") from error
     return found

@@ -6,9 +6,28 @@ import argparse
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from skitter.errors import UsageError
+from skitter.errors import UsageError, did_you_mean
 
 TOKEN_VARIABLE = "SKITTER_TOKEN"  # noqa: S105  the name of a variable
+
+
+GENERAL = "General options"
+OPTION_GROUPS = {
+    "What to crawl": ("--sitemap", "--intake", "--until-idle", "--no-intake", "--include", "--exclude", "--argument"),
+    "Job": ("--job", "--frontier", "--fresh", "--run-key"),
+    "Output": ("--output", "--overwrite-output", "--deliver", "--from"),
+    "Politeness and limits": ("--per-host", "--delay", "--max-pages", "--max-depth", "--ignore-robots"),
+    "Network": ("--allow-private", "--proxies"),
+    "Recrawl and cache": ("--recrawl", "--recrawl-all", "--stay", "--cache", "--cache-seconds"),
+    "Workers and cluster": ("--workers", "--concurrency", "--coordinator", "--metrics", "--metrics-token-file"),
+    "Settings": ("--set", "--config"),
+    "Logging": ("--log", "--log-format", "--events"),
+}
+"""Title of a group of options to the options that are in it in every command, in the order of ``--help``.
+
+A command puts options of its own into groups by ``Parser.group``; all others are general ones.
+"""
+_GROUP_OF = {option: title for title, options in OPTION_GROUPS.items() for option in options}
 
 
 class Override(NamedTuple):
@@ -23,9 +42,47 @@ class Parser(argparse.ArgumentParser):
     """An argument parser without abbreviations, which break scripts when options are added; it raises UsageError."""
 
     def __init__(self, *, prog: str, description: str) -> None:
-        super().__init__(prog=prog, description=description, allow_abbrev=False)
+        self.examples: Sequence[tuple[str, str]] = ()
         self.takes_command = False
         """Whether a command of its own follows ``--``; its words are ``options.command``."""
+        super().__init__(
+            prog=prog,
+            usage=f"{prog} [options]",
+            description=f"{description}.",
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        self._positionals.title = "Arguments"
+        self._optionals.title = GENERAL
+
+    def describe(self, *usages: str, text: str = "", examples: Sequence[tuple[str, str]]) -> None:
+        """Set what follows the program's name in each usage line, a description, and ``(command, purpose)`` pairs."""
+        self.usage = "\n       ".join(f"{self.prog} {usage}".rstrip() for usage in usages)
+        if text:
+            self.description = text
+        self.examples = examples
+        self.epilog = "Examples:\n" + "\n".join(f"  {command}\n      {purpose}" for command, purpose in examples)
+
+    def group(self, title: str) -> argparse._ArgumentGroup:
+        """Return the group of this title, which is made if there is none yet."""
+        for group in self._action_groups:
+            if group.title == title:
+                return group
+        return self.add_argument_group(title)
+
+    def add_argument(self, *names: Any, **rest: Any) -> argparse.Action:
+        """Add an argument to its group of ``OPTION_GROUPS``, or to the general ones."""
+        title = next((_GROUP_OF[name] for name in names if name in _GROUP_OF), "")
+        return self.group(title).add_argument(*names, **rest) if title else super().add_argument(*names, **rest)
+
+    def option_groups(self) -> list[argparse._ArgumentGroup]:
+        """Return the groups in the order of ``--help``: arguments, the command's own, the shared ones, general ones."""
+        order = ["Arguments", *OPTION_GROUPS, GENERAL]
+        return sorted(self._action_groups, key=lambda group: order.index(group.title) if group.title in order else 0)
+
+    def format_help(self) -> str:
+        self._action_groups = self.option_groups()
+        return super().format_help()
 
     def parse(self, arguments: Sequence[str]) -> argparse.Namespace:
         """Options may stand before, between and after the other arguments."""
@@ -48,20 +105,12 @@ class Parser(argparse.ArgumentParser):
     def _unknown(self, unknown: Sequence[str]) -> UsageError:
         wrong = next((word for word in unknown if word.startswith("-") and len(word) > 1), None)
         if wrong is None:
-            return UsageError(f"one argument too many: {unknown[0]}", hint=self.format_usage().strip())
+            return UsageError(f"unexpected argument: {unknown[0]}", hint=self.format_usage().strip())
         name = wrong.partition("=")[0]
         known = [text for action in self._actions for text in action.option_strings]
         return UsageError(
             f"no such option: {name}", hint=did_you_mean(name, known) or f"{self.prog} --help lists the options"
         )
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return a hint with the nearest known word, or an empty text."""
-    import difflib
-
-    near = difflib.get_close_matches(word, list(known), n=1)
-    return f"did you mean {near[0]} ?" if near else ""
 
 
 def key_value(text: str, option: str) -> tuple[str, str]:
@@ -89,6 +138,16 @@ def whole(text: str) -> int:
     if value != int(value):
         raise UsageError(f"not a whole number: {text}", hint="as in 1000 or 1e6")
     return int(value)
+
+
+def host_and_port(text: str, *, option: str, example: str) -> tuple[str, int]:
+    """Split the address that a server listens on."""
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65_535:
+        raise UsageError(
+            f"not HOST:PORT: {option} {text}", hint=f"as in {example} or [::1]:{example.rpartition(':')[2]}"
+        )
+    return host.removeprefix("[").removesuffix("]"), int(port)
 
 
 def priority(text: str) -> int:
@@ -161,38 +220,62 @@ def add_setting_options(parser: Parser, options: Iterable[tuple[str, str, str, s
         "--set",
         action=SetAction,
         metavar="KEY=VALUE",
-        help="any setting, as in timeout_seconds=5; may be repeated",
+        help="set any setting, e.g. timeout_seconds=5 (repeatable)",
     )
-    parser.add_argument("--config", metavar="FILE", help="a settings module in the style of Scrapy or Crawlo")
+    parser.add_argument("--config", metavar="FILE", help="read a Scrapy-style or Crawlo-style settings module")
 
 
 CACHE_OPTIONS = [
-    ("--cache", "cache_dir", "DIR", "for development: take pages from this folder, and keep there what is fetched"),
-    ("--cache-seconds", "cache_seconds", "SECONDS", "with --cache: so old a page may be, default: any age"),
+    ("--cache", "cache_dir", "DIR", "for development: read pages from this folder, and store fetched pages in it"),
+    ("--cache-seconds", "cache_seconds", "SECONDS", "with --cache: maximum age of a cached page (default: any age)"),
 ]
 """Options for ``add_setting_options``."""
 COORDINATOR_OPTION = (
     "--coordinator",
     "coordinator",
     "URL",
-    "tells at once that a node is gone: redis://…, zookeeper://… or sqlite:PATH",
+    "detect lost nodes at once: redis://…, zookeeper://… or sqlite:PATH; the same for every node of the job",
 )
 """For ``add_setting_options``."""
-METRICS_OPTION = ("--metrics", "metrics", "[HOST:]PORT", "serve this node's metrics for Prometheus")
-"""For ``add_setting_options``."""
+METRICS_OPTIONS = [
+    (
+        "--metrics",
+        "metrics",
+        "[HOST:]PORT",
+        "serve metrics for Prometheus; without HOST on this machine only",
+    ),
+    (
+        "--metrics-token-file",
+        "metrics_token_file",
+        "FILE",
+        "file with the bearer token of --metrics; required unless HOST is loopback",
+    ),
+]
+"""Options for ``add_setting_options``."""
 PROXIES_OPTION = (
     "--proxies",
     "proxies",
     "SOURCE",
-    "fetch through a pool of proxies: a file, a URL of a list, command:…, a proxy, or registered; may be repeated",
+    "fetch everything through proxies: a file or URL with one per line, command:…, a proxy, or registered (repeatable)",
 )
 """For a parser with ``AddAction``."""
 LOG_OPTIONS = [
-    ("--log", "log_file", "FILE", 'where event lines go; "-" is stderr, the default'),
-    ("--log-format", "log_format", "FORM", "text, the default, or json: one object a line for all that is said"),
-    ("--events", "events", "URL", "publish events: amqp://…#exchange, kafka://…#topic or redis://…#stream"),
+    ("--log", "log_file", "FILE", 'append event lines to this file; "-" is standard error (default)'),
+    (
+        "--log-format",
+        "log_format",
+        "FORM",
+        "text (default) or json; json without a log file makes every line on standard error a JSON object",
+    ),
+    ("--events", "events", "URL", "publish events to amqp://…#exchange, kafka://…#topic or redis://…#stream"),
 ]
 """Options for ``add_setting_options``."""
+
+
+def add_metrics_options(parser: Parser) -> None:
+    """Add --metrics and its token to a command that has no settings."""
+    for option, dest, metavar, help_text in METRICS_OPTIONS:
+        parser.add_argument(option, dest=dest, default="", metavar=metavar, help=help_text)
 
 
 def add_intake_options(parser: Parser) -> None:
@@ -202,15 +285,16 @@ def add_intake_options(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="URL",
-        help='read requests from redis://…#KEY, file:PATH or "-" (stdin); may be repeated',
+        help='read requests from redis://…#KEY, amqp://…#QUEUE, kafka://…#TOPIC, file:PATH or "-" (standard input); '
+        "the job does not finish while an intake is open (repeatable)",
     )
     parser.add_argument(
         "--until-idle",
         type=seconds,
         metavar="SECONDS",
-        help="close an intake when nothing came for so long; default: it stays open",
+        help="close an intake that has been empty for this long (default: it stays open)",
     )
-    parser.add_argument("--no-intake", action="store_true", help="close the job's intakes that nobody reads")
+    parser.add_argument("--no-intake", action="store_true", help="close the job's intakes that no process reads")
 
 
 def seconds(text: str) -> float:
@@ -220,7 +304,7 @@ def seconds(text: str) -> float:
     except ValueError:
         number = 0.0
     if not 0 < number < float("inf"):
-        raise UsageError(f"not a number of seconds: {text}", hint="a number above 0")
+        raise UsageError(f"not a number of seconds: {text}", hint="give a number above 0")
     return number
 
 
@@ -229,8 +313,9 @@ def add_output_options(parser: Parser, *, overwrite: bool) -> None:
         "-o",
         "--output",
         action=_OutputAction,
-        metavar="TARGET",
-        help='results: a file, whose suffix picks the format, or a URL; "-" is JSON lines on stdout; may be repeated',
+        metavar="OUTPUT",
+        help='write results to a file, whose suffix selects the format, or to a URL; "-" writes JSON lines to standard '
+        "output (repeatable)",
     )
     if overwrite:
         parser.add_argument(
@@ -238,8 +323,8 @@ def add_output_options(parser: Parser, *, overwrite: bool) -> None:
             "--overwrite-output",
             action=_OutputAction,
             overwrite=True,
-            metavar="TARGET",
-            help="as -o, but a new run begins with an empty target",
+            metavar="OUTPUT",
+            help="like -o, but a new run empties the output first; a resumed run appends to it",
         )
 
 
@@ -262,20 +347,27 @@ def _with_token(url: str) -> str:
 
 
 def add_spider_argument_option(parser: Parser) -> None:
-    parser.add_argument("-a", "--argument", action="append", default=[], metavar="KEY=VALUE", help="a spider argument")
+    parser.add_argument(
+        "-a",
+        "--argument",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="pass an argument to the spider (repeatable)",
+    )
 
 
 def add_job_options(parser: Parser) -> None:
     """Add --frontier and --job."""
-    add_frontier_option(parser, "default: sqlite:.skitter/NAME.db")
-    parser.add_argument("--job", metavar="NAME", help="default: the only job in .skitter")
+    add_frontier_option(parser, "the store of the job (default: sqlite:.skitter/NAME.db)")
+    parser.add_argument(
+        "--job", metavar="NAME", help="the job (default: the name of the frontier's file, or the only job in .skitter)"
+    )
 
 
-def add_verbosity_options(
-    parser: Parser, *, quiet: bool = False, json_help: str = "the answer as JSON on stdout"
-) -> None:
+def add_verbosity_options(parser: Parser, *, quiet: bool = False, json_help: str = "print the result as JSON") -> None:
     """Add --json, -q and -v."""
     parser.add_argument("--json", action="store_true", help=json_help)
     if quiet:
-        parser.add_argument("-q", "--quiet", action="store_true", help="say nothing but errors")
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; tracebacks of errors")
+        parser.add_argument("-q", "--quiet", action="store_true", help="print errors only; a log file is still written")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="print more, and tracebacks of errors")

@@ -21,24 +21,49 @@ _FILTERS = ("job", "actor", "action", "since", "limit")
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("--job", metavar="NAME", help="only what was done to this job")
-    parser.add_argument("--actor", metavar="WHO", help="only what this one did; cli: is every command")
-    parser.add_argument("--action", metavar="WHAT", help="only this mutation; schedule. is all about schedules")
-    parser.add_argument("--since", metavar="WHEN", help="not before a date, or so long ago: 2027-01-31, 90m, 2d")
-    parser.add_argument("--limit", type=whole, metavar="N", help=f"so many, the newest; default {LIMIT}")
-    parser.add_argument("--export", action="store_true", help="every entry as it is stored, as JSON lines")
-    parser.add_argument("--verify", action="store_true", help="whether nothing was changed, removed or inserted")
-    parser.add_argument(
+    parser.describe(
+        "[filters] [--frontier URL]",
+        "--verify [--head HASH] [--frontier URL]",
+        "--head | --export | --prune WHEN [--frontier URL]",
+        text="List what operators did to the jobs and schedules of a store, the newest first. The entries form a\n"
+        "chain of hashes, so that a later change can be detected.",
+        examples=[
+            ("skitter audit --job books --since 2d", "Show what was done to the job books in the last two days"),
+            ("skitter audit --verify", "Verify the trail of every store in .skitter"),
+        ],
+    )
+    parser.group("Filters").add_argument(
+        "--job", metavar="NAME", help="only actions on this job, even if it was dropped"
+    )
+    parser.group("Filters").add_argument(
+        "--actor", metavar="WHO", help="only actors whose name begins with this; cli: selects all commands"
+    )
+    parser.group("Filters").add_argument(
+        "--action", metavar="WHAT", help="only actions whose name begins with this, e.g. schedule."
+    )
+    parser.group("Filters").add_argument(
+        "--since", metavar="WHEN", help="only actions since a date (UTC), or in the last 90m, 2d and so on"
+    )
+    parser.group("Filters").add_argument(
+        "--limit", type=whole, metavar="N", help=f"show the newest N (default {LIMIT})"
+    )
+    parser.group("Actions").add_argument(
+        "--export", action="store_true", help="print every stored entry as JSON lines, oldest first"
+    )
+    parser.group("Actions").add_argument(
+        "--verify", action="store_true", help="verify that no entry was changed, removed, inserted or moved"
+    )
+    parser.group("Actions").add_argument(
         "--head",
         nargs="?",
         const="",
         metavar="HASH",
-        help="print the head, to note it; with --verify: one noted before",
+        help="print the hash of the last entry, to be stored elsewhere; with --verify: fail if this entry is missing",
     )
-    parser.add_argument(
-        "--prune", metavar="WHEN", help="remove what is older than a date, or than 365d; it is recorded"
+    parser.group("Actions").add_argument(
+        "--prune", metavar="WHEN", help="remove entries older than a date or a duration such as 365d; this is recorded"
     )
-    add_frontier_option(parser, "default: every file in .skitter")
+    add_frontier_option(parser, "the store (default: every file in .skitter)")
     add_verbosity_options(parser)
 
 
@@ -52,7 +77,9 @@ def run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     """UsageError for options that do not belong together: none is silently ignored."""
     if options.verify and options.head == "":
-        raise UsageError("which head? --verify --head", hint="skitter audit --head prints one, to be noted elsewhere")
+        raise UsageError(
+            "no hash given: --verify --head", hint="skitter audit --head prints one, to be stored elsewhere"
+        )
     if options.head and not options.verify:
         raise UsageError(f"only with --verify: --head {options.head}", hint="skitter audit --verify --head HASH")
     prints_head = options.head is not None and not options.verify
@@ -68,7 +95,9 @@ def _check(options: argparse.Namespace) -> None:
     ]
     given = [f"--{name}" for name in _FILTERS if getattr(options, name) is not None]
     if len(chosen) > 1 or (chosen and given):
-        raise UsageError(f"not together: {' '.join([*chosen, *given])}", hint="filters are for the list of mutations")
+        raise UsageError(
+            f"cannot be combined: {' '.join([*chosen, *given])}", hint="filters apply only to the list of actions"
+        )
 
 
 async def _run(options: argparse.Namespace) -> int:
@@ -102,7 +131,7 @@ async def _list(trails: Trails, options: argparse.Namespace) -> None:
             print_json(row)
         return
     if not rows:
-        note("nothing was recorded here" + (" that matches" if any(words.values()) or since else ""))
+        note("no actions are recorded here" + (" that matches" if any(words.values()) or since else ""))
         return
     header = ("when", "who", "what", "job", "outcome", "details", "before", "after")
     print("\n".join(table([header, *map(_cells, rows)])))

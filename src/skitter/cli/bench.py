@@ -22,31 +22,60 @@ _OF_FRONTIERS = ("requests", "hosts", "duplicates")
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument(
-        "what", nargs="?", choices=["frontier"], help="frontiers alone: add, lease and commit. Without it: whole crawls"
+    parser.describe(
+        "[options]",
+        "--profile [options]",
+        "frontier [options]",
+        text="Measure on this machine: pages per second, CPU time per page and memory of whole crawls of a site that\n"
+        "the bench serves itself, or the throughput of frontiers without fetching.",
+        examples=[
+            ("skitter bench", "Measure the bare parts, then crawls with memory: and sqlite:"),
+            (
+                "skitter bench frontier --frontier redis://127.0.0.1:6379 --requests 1e5",
+                "Measure the throughput of a Redis server",
+            ),
+        ],
     )
     parser.add_argument(
+        "what",
+        nargs="?",
+        choices=["frontier"],
+        help="measure frontiers alone: add, lease and commit (default: whole crawls)",
+    )
+    parser.group("Frontiers and rounds").add_argument(
         "--frontier",
         metavar="URL",
         action="append",
-        help="redis://HOST:PORT or another; crawls: besides memory: and sqlite:; frontier and --profile: instead of "
-        "them; sqlite:PATH is a new file; a job of the bench's own, removed at the end; may be repeated",
+        help="a frontier such as redis://HOST:PORT; measured besides memory: and sqlite: in crawls, instead of them by "
+        "frontier and --profile; sqlite:PATH is a new file; the bench removes its own job at the end (repeatable)",
     )
-    parser.add_argument("--rounds", metavar="N", type=whole, default=ROUNDS, help=f"default {ROUNDS}")
-    crawl_bench = parser.add_argument_group("whole crawls")
-    crawl_bench.add_argument("--pages", metavar="N", type=whole, help="of each crawl (default 3000)")
+    parser.group("Frontiers and rounds").add_argument(
+        "--rounds",
+        metavar="N",
+        type=whole,
+        default=ROUNDS,
+        help=f"repetitions; the median counts (default {ROUNDS})",
+    )
+    crawl_bench = parser.group("Whole crawls")
+    crawl_bench.add_argument("--pages", metavar="N", type=whole, help="pages of each crawl (default 3000)")
     crawl_bench.add_argument(
-        "--url", metavar="URL", help="crawl this site, of this machine or its network, instead of one of its own"
+        "--url", metavar="URL", help="crawl this site, on this machine or its network, instead of the built-in one"
     )
-    crawl_bench.add_argument("--profile", action="store_true", default=None, help="where a page's time goes")
-    bench_cases = parser.add_argument_group("frontier")
+    crawl_bench.add_argument(
+        "--profile", action="store_true", default=None, help="show where the CPU time of a page goes"
+    )
+    bench_cases = parser.group("Frontiers alone (skitter bench frontier)")
     for name, text in (
-        ("requests", "URLs offered (default 1e4 1e5; 1e7 takes ten minutes and more)"),
-        ("hosts", "that they are spread over (default 1 1e3; up to 1e6, and no more than requests)"),
+        ("requests", "URLs to add (default 1e4 1e5; 1e7 takes ten minutes or more)"),
+        ("hosts", "hosts that the URLs are spread over (default 1 1e3; at most 1e6, and at most as many as requests)"),
     ):
         bench_cases.add_argument(f"--{name}", metavar="N", type=whole, nargs="+", help=text)
     bench_cases.add_argument(
-        "--duplicates", metavar="PERCENT", type=_percent, nargs="+", help="of them that are known (default 0 50 99)"
+        "--duplicates",
+        metavar="PERCENT",
+        type=_percent,
+        nargs="+",
+        help="share of duplicates among the URLs (default 0 50 99)",
     )
     add_verbosity_options(parser)
 
@@ -58,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
     others = _OF_CRAWLS if options.what else _OF_FRONTIERS
     if wrong := next((name for name in others if getattr(options, name) is not None), ""):
         right = "skitter bench" if options.what else "skitter bench frontier"
-        raise UsageError(f"not an option of this bench: --{wrong}", hint=f"it belongs to {right}")
+        raise UsageError(f"not an option of this bench: --{wrong}", hint=f"it is an option of {right}")
     with _tidy_end(), _progress() as on_step:
         if options.what:
             measured: Any = _frontiers(options, on_step)
@@ -79,7 +108,7 @@ def _crawls(options: argparse.Namespace, on_step: Callable[[str], None]) -> craw
 
     given = options.frontier or []
     if options.profile and len(given) > 1:
-        raise UsageError("a profile is of one frontier", hint="give --frontier once")
+        raise UsageError("a profile takes one frontier", hint="give --frontier once")
     addresses = given or ["sqlite:"] if options.profile else [*bench_frontiers.DEFAULTS, *given]
     bench_frontiers.names_of(addresses)  # reports mistakes before anything starts
     with sites.opened(options.url, options.pages or sites.PAGES) as site:
@@ -104,7 +133,9 @@ def _frontiers(options: argparse.Namespace, on_step: Callable[[str], None]) -> f
 def _percent(text: str) -> int:
     value = 0 if text.strip() in ("0", "0.0") else whole(text)
     if value > 99:
-        raise UsageError(f"not a percentage under 100: {text}", hint="of URLs that are all known, none would be first")
+        raise UsageError(
+            f"not a percentage under 100: {text}", hint="if all URLs are duplicates, there is nothing to fetch"
+        )
     return value
 
 

@@ -23,12 +23,29 @@ if TYPE_CHECKING:
 
 
 def configure(parser: Parser) -> None:
+    parser.describe(
+        "[SPIDER...] [options]",
+        text="Check that settings and spiders load, that callbacks and item functions exist and that outputs are\n"
+        "valid. Loading a spider runs its file; nothing is fetched and no output is opened.",
+        examples=[
+            ("skitter check", "Check all spiders of the project"),
+            (
+                "skitter check books.py --frontier redis://127.0.0.1:6379 --connect",
+                "Check one spider, and that Redis answers",
+            ),
+        ],
+    )
     parser.add_argument(
-        "spiders", nargs="*", metavar="SPIDER", help="a name, file.py or file.py:Class; default: all of the project"
+        "spiders",
+        nargs="*",
+        metavar="SPIDER",
+        help="a name, file.py or file.py:Class (default: all spiders of the project)",
     )
     add_spider_argument_option(parser)
-    add_frontier_option(parser, "whether this URL is understood")
-    parser.add_argument("--connect", action="store_true", help="with --frontier: whether the store answers, too")
+    add_frontier_option(parser, "also check that this store URL is valid")
+    parser.group("Job").add_argument(
+        "--connect", action="store_true", help="with --frontier: also check that the store answers"
+    )
     add_job_setting_options(parser, CRAWL_OPTIONS)
     add_verbosity_options(parser)
 
@@ -112,6 +129,6 @@ def _print(findings: list[Finding], checks: list[SpiderCheck]) -> None:
         for warning in check.warnings:
             warn(warning)
     if not checks and not findings:
-        note("no spiders here; the settings load")
+        note("no spiders found; the settings are valid")
     elif findings:
         note(f"{count(len(findings), 'finding')}")

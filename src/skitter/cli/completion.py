@@ -11,7 +11,18 @@ SHELLS = ("bash", "zsh", "fish")
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("shell", choices=SHELLS, metavar="bash|zsh|fish", help="for which shell")
+    parser.describe(
+        "bash|zsh|fish",
+        text="Print a script that completes commands, options, settings, jobs and spiders in your shell.",
+        examples=[
+            (
+                "skitter completion bash > ~/.local/share/bash-completion/completions/skitter",
+                "Install completion for bash",
+            ),
+            ("skitter completion fish > ~/.config/fish/completions/skitter.fish", "Install completion for fish"),
+        ],
+    )
+    parser.add_argument("shell", choices=SHELLS, metavar="bash|zsh|fish", help="the shell")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -18,7 +18,7 @@ _KIND_OF_METAVAR = {
     "JOB": JOB,
     "PATH": FILE,
     "SPIDER": SPIDER,
-    "TARGET": FILE,
+    "OUTPUT": FILE,
     "URL|FILE": FILE,
     "URL|SPIDER": SPIDER,
 }

@@ -11,7 +11,7 @@ from skitter.cli.arguments import (
     CACHE_OPTIONS,
     COORDINATOR_OPTION,
     LOG_OPTIONS,
-    METRICS_OPTION,
+    METRICS_OPTIONS,
     PROXIES_OPTION,
     AddAction,
     Parser,
@@ -29,39 +29,78 @@ if TYPE_CHECKING:
 
 
 JOB_OPTIONS = [
-    ("--per-host", "per_host", "N", "requests in flight per host, all workers together, default 8"),
-    ("--delay", "delay_seconds", "SECONDS", "between two requests to a host, default 0"),
-    ("--max-pages", "max_pages", "N", "stop after this many pages"),
-    ("--max-depth", "max_depth", "N", "follow links this far from a seed"),
-    ("--recrawl", "recrawl=due", "", "of known pages fetch what is due, and parse what has changed"),
-    ("--recrawl-all", "recrawl=all", "", "the same with all known pages, due or not"),
-    ("--ignore-robots", "obey_robots=false", "", "do not read robots.txt"),
-    ("--allow-private", "allow_private=true", "", "let links lead to private addresses"),
+    ("--per-host", "per_host", "N", "requests in flight per host, all workers together (default 8)"),
+    ("--delay", "delay_seconds", "SECONDS", "delay between two requests to a host (default 0)"),
+    ("--max-pages", "max_pages", "N", "stop after this many pages; a later run with a higher limit resumes"),
+    ("--max-depth", "max_depth", "N", "follow links at most this far from a seed, which has depth 0"),
+    (
+        "--recrawl",
+        "recrawl=due",
+        "",
+        "keep a record of each page; fetch pages again only when due, and parse only those that changed",
+    ),
+    ("--recrawl-all", "recrawl=all", "", "like --recrawl, but fetch all recorded pages, due or not"),
+    ("--ignore-robots", "obey_robots=false", "", "do not read or obey robots.txt"),
+    (
+        "--allow-private",
+        "allow_private=true",
+        "",
+        "follow links to private addresses; the hosts of seeds may be private anyway",
+    ),
 ]
 """Options for ``add_setting_options`` that belong to the job and to no node."""
 CRAWL_OPTIONS = [
-    ("--workers", "workers", "N", "worker processes, default 1; auto: one a core"),
-    ("--concurrency", "concurrency", "N", "requests in flight per worker, default 64"),
+    ("--workers", "workers", "N", "worker processes (default 1); auto: one per usable core, as far as memory allows"),
+    ("--concurrency", "concurrency", "N", "requests in flight per worker (default 64)"),
     COORDINATOR_OPTION,
-    METRICS_OPTION,
+    *METRICS_OPTIONS,
     *JOB_OPTIONS,
-    ("--stay", "stay=true", "", "with --recrawl: go on for ever, and fetch known pages when they are due"),
+    ("--stay", "stay=true", "", "with --recrawl: never finish; fetch recorded pages whenever they are due"),
     *CACHE_OPTIONS,
     *LOG_OPTIONS,
 ]
 """All options of ``crawl`` that stand for one setting each."""
 LIST_OPTIONS = [
     PROXIES_OPTION,
-    ("--include", "include", "REGEX", "follow only links whose URL has it; may be repeated: one of them"),
-    ("--exclude", "exclude", "REGEX", "follow no links whose URL has it; may be repeated: any of them"),
+    ("--include", "include", "REGEX", "follow only links whose URL contains a match (repeatable; one match is enough)"),
+    (
+        "--exclude",
+        "exclude",
+        "REGEX",
+        "do not follow links whose URL contains a match (repeatable; one match is enough)",
+    ),
 ]
 
 
 def configure(parser: Parser) -> None:
+    parser.describe(
+        "URL... [options]",
+        "SPIDER [options]",
+        "file.py:function URL... [options]",
+        "--sitemap URL [options]",
+        "[SPIDER] --intake URL [options]",
+        text="Crawl a site with the built-in spider, or run a spider of yours. The job is stored in a frontier:\n"
+        "run the same command again to resume an unfinished run, or to start a new one after a finished run.\n"
+        "The first Ctrl-C finishes the requests in flight; a second one exits at once. Neither loses anything.",
+        examples=[
+            (
+                "skitter crawl http://127.0.0.1:8600/ --max-pages 100 -o pages.jsonl",
+                "Crawl at most 100 pages and write one JSON object per page",
+            ),
+            (
+                "skitter crawl books.py -a category=poetry --delay 1 -O books.csv",
+                "Run the spider of a file with an argument, one request per second to each host",
+            ),
+            (
+                "skitter crawl http://127.0.0.1:8600/ --workers 4 --frontier redis://127.0.0.1:6379",
+                "Crawl with four processes; other machines can join with skitter worker",
+            ),
+        ],
+    )
     add_definition_options(parser)
     add_output_options(parser, overwrite=True)
     add_job_setting_options(parser, CRAWL_OPTIONS)
-    add_verbosity_options(parser, quiet=True, json_help="a one-object summary on stdout at the end")
+    add_verbosity_options(parser, quiet=True, json_help="print a JSON summary at the end; not with -o -")
 
 
 def add_job_setting_options(parser: Parser, options: Iterable[tuple[str, str, str, str]]) -> None:
@@ -77,23 +116,29 @@ def add_definition_options(parser: Parser) -> None:
         "targets",
         nargs="*",
         metavar="URL|SPIDER",
-        help="URLs, or file.py, file.py:Class, a spider's name; or file.py:function and URLs",
+        help="URLs; or a spider: its name, file.py or file.py:Class; or file.py:function and URLs",
     )
     parser.add_argument(
         "--sitemap",
         action="append",
         default=[],
         metavar="URL",
-        help='crawl what a sitemap lists; "robots": those that robots.txt of the seeds\' hosts names; may be repeated',
+        help='crawl the pages of a sitemap; "robots": of the sitemaps in robots.txt of each seed\'s host (repeatable)',
     )
     add_intake_options(parser)
     parser.add_argument(
-        "--job", metavar="NAME", help="default: the spider's name, the first seed's host or the intake's"
+        "--job",
+        metavar="NAME",
+        help="name of the job (default: the spider's name, the first seed's host, or the intake's key or file)",
     )
-    add_frontier_option(parser, "default: sqlite:.skitter/NAME.db")
-    parser.add_argument("--fresh", action="store_true", help="forget an unfinished run instead of resuming it")
+    add_frontier_option(
+        parser,
+        "the store of the job (default: sqlite:.skitter/NAME.db); redis://HOST:PORT and https://MASTER can be shared "
+        "by machines; memory: keeps nothing",
+    )
+    parser.add_argument("--fresh", action="store_true", help="discard an unfinished run instead of resuming it")
     parser.add_argument(
-        "--run-key", default="", metavar="KEY", help="begin at most one run for this key; again, it resumes that run"
+        "--run-key", default="", metavar="KEY", help="start at most one run for this key; given again, resume that run"
     )
     add_spider_argument_option(parser)
 

@@ -23,27 +23,27 @@ def _read(place: str, table: Any, environment: Mapping[str, str]) -> dict[str, s
     from skitter.fetch.credentials import read_secret
 
     if not isinstance(table, dict):
-        raise SettingsError(f"not a table: {place}", hint="each begins with [[credentials]], in two brackets")
+        raise SettingsError(f"not a table: {place}", hint="begin each with [[credentials]], in double brackets")
     found: dict[str, str] = {}
     for name, value in table.items():
         if name in _SECRETS:
             raise SettingsError(
-                f"a secret in the file itself: {place}: {name}",
-                hint=f"{name}_file names a file of mode 600 with it, {name}_env an environment variable",
+                f"a secret must not be in the file itself: {place}: {name}",
+                hint=f"name a file of mode 600 in {name}_file, or an environment variable in {name}_env",
             )
         if name not in (*_FIELDS, *_PLACES):
             raise SettingsError(f"unknown field: {place}: {name}", hint=f"fields: {', '.join((*_FIELDS, *_PLACES))}")
         if not isinstance(value, str):
-            raise SettingsError(f"not text: {place}: {name}", hint="every field is text, in quotes")
+            raise SettingsError(f"not text: {place}: {name}", hint="write every value as text, in quotes")
         secret, _, source = name.rpartition("_")
         if name not in _PLACES:
             found[name] = value
         elif secret in found:
-            raise SettingsError(f"given twice: {place}: {secret}", hint=f"either {secret}_file or {secret}_env")
+            raise SettingsError(f"given twice: {place}: {secret}", hint=f"give either {secret}_file or {secret}_env")
         elif source == "file":
             found[secret] = read_secret(Path(value), place).rstrip("\r\n")
         elif not (found_there := environment.get(value)):
-            raise SettingsError(f"not set: {place}: {name}: {value}", hint=f"export {value}=…")
+            raise SettingsError(f"environment variable not set: {place}: {name}: {value}", hint=f"export {value}=…")
         else:
             found[secret] = found_there
     return found

@@ -14,6 +14,15 @@ if TYPE_CHECKING:
 
 
 def configure(parser: Parser) -> None:
+    parser.describe(
+        "--job NAME [options]",
+        text="Delete a job and all its data: its queue, the URLs it has seen, failed requests and undelivered items.\n"
+        "This cannot be undone, and is refused while workers are working on the job.",
+        examples=[
+            ("skitter drop --job books", "Delete the job books of this folder"),
+            ("skitter drop --job books --frontier redis://127.0.0.1:6379", "Delete a job in Redis"),
+        ],
+    )
     add_job_options(parser)
     add_verbosity_options(parser)
 
@@ -26,11 +35,11 @@ def run(options: argparse.Namespace) -> int:
     from skitter.errors import UsageError
 
     if options.job is None:
-        raise UsageError("which job?", hint="name it with --job NAME: what is dropped is gone")
+        raise UsageError("which job?", hint="name it with --job NAME; dropping it cannot be undone")
     job_ref = locate(options)
     dropped = asyncio.run(_drop(job_ref))
     if not dropped:
-        raise UsageError(f"no such job: {job_ref.job}", hint="skitter jobs lists those that there are")
+        raise UsageError(f"no such job: {job_ref.job}", hint="skitter jobs lists the existing jobs")
     if options.json:
         print_json({"job": job_ref.job, "dropped": True})
     else:
@@ -62,9 +71,11 @@ def _refusal(report: Report, job_ref: JobRef) -> UsageError:
     from skitter.model.job import State
 
     living = [worker for worker in report.workers if is_alive(worker, report)]
-    who = ", ".join(f"process {one.card.pid} on {one.card.host_name}" if one.card else one.id for one in living)
+    who = ", ".join(
+        f"process {one.heartbeat.pid} on {one.heartbeat.host_name}" if one.heartbeat else one.id for one in living
+    )
     if report.job.state in (State.FINISHED, State.STOPPED):
-        hint = "they wait for more work (--stay): end each by Ctrl-C or kill, and drop it then"
+        hint = "they wait for more work (--stay): end each with Ctrl-C or kill, then drop the job"
     else:
-        hint = f"stop them first: {job_ref.command('stop')}; one that has --stay ends by Ctrl-C or kill only"
-    return UsageError(f"workers are at the job: {job_ref.job}: {who}", hint=hint)
+        hint = f"stop them first: {job_ref.command('stop')}; a worker with --stay must be ended with Ctrl-C or kill"
+    return UsageError(f"workers are running: {job_ref.job}: {who}", hint=hint)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from skitter.cli.arguments import Parser, add_job_options, seconds
+from skitter.cli.arguments import Parser, add_job_options, add_metrics_options, seconds
 from skitter.errors import UsageError
 
 AT_LEAST_SECONDS = 60.0
@@ -14,64 +14,92 @@ REDIAL_SECONDS = 120.0
 
 
 def configure(parser: Parser) -> None:
-    add_job_options(parser)
-    parser.add_argument(
-        "--listen", default="", metavar="[HOST:]PORT", help="where to be a proxy; 0 is any port that is free"
+    parser.describe(
+        "--frontier URL --job NAME --listen [HOST:]PORT [options]",
+        text="Run a proxy for a job on a machine whose address changes. It registers with the job's pool, leaves it\n"
+        "before each redial, tests the new address and registers again. Runs until Ctrl-C or SIGTERM.",
+        examples=[
+            (
+                "skitter egress --frontier redis://10.0.0.2 --job books --listen 10.0.0.9:3128",
+                "Offer this machine as a proxy",
+            ),
+            (
+                "skitter egress --frontier redis://10.0.0.2 --job books --listen 3128 --redial ./redial --every 600",
+                "Change the address every ten minutes",
+            ),
+        ],
     )
-    parser.add_argument("--proxy", default="", metavar="URL", help="a proxy that runs here already, instead")
-    parser.add_argument(
+    add_job_options(parser)
+    parser.group("Proxy").add_argument(
+        "--listen",
+        default="",
+        metavar="[HOST:]PORT",
+        help="address of the proxy; without HOST, on all addresses; 0 picks a free port",
+    )
+    parser.group("Proxy").add_argument(
+        "--proxy", default="", metavar="URL", help="use a proxy that already runs here instead"
+    )
+    parser.group("Proxy").add_argument(
         "--advertise",
         default="",
         metavar="HOST[:PORT]",
-        help="by which workers reach it; default: the host of --listen, or the address that is found out",
+        help="the address for workers (default: the host of --listen, or the detected address)",
     )
-    parser.add_argument(
+    parser.group("Proxy").add_argument(
         "--address-url",
         default="",
         metavar="URL",
-        help="asked through the proxy after each redial: it answers with the address that it is asked from",
+        help="a page that answers with the client's address; fetched through the proxy after each redial",
     )
-    parser.add_argument(
-        "--source", default="", metavar="ADDRESS", help="to go out from, until a redial prints another one"
+    parser.group("Proxy").add_argument(
+        "--source", default="", metavar="ADDRESS", help="local address of requests, until a redial prints another one"
     )
-    parser.add_argument(
-        "--redial", default="", metavar="COMMAND", help="run in a shell; an address in its last line is gone out from"
+    parser.group("Redial").add_argument(
+        "--redial",
+        default="",
+        metavar="COMMAND",
+        help="shell command that changes the address; an IP address in its last line becomes the local address",
     )
-    parser.add_argument("--every", type=seconds, metavar="SECONDS", help="redial so often; default: when banned only")
-    parser.add_argument(
+    parser.group("Redial").add_argument(
+        "--every", type=seconds, metavar="SECONDS", help="redial at this interval (default: only when banned)"
+    )
+    parser.group("Redial").add_argument(
         "--at-least",
         type=seconds,
         default=AT_LEAST_SECONDS,
         metavar="SECONDS",
-        help=f"between two redials, also when banned; default: {AT_LEAST_SECONDS:g}",
+        help=f"minimum time between two redials, also when banned (default {AT_LEAST_SECONDS:g})",
     )
-    parser.add_argument(
+    parser.group("Redial").add_argument(
         "--drain-seconds",
         type=seconds,
         default=DRAIN_SECONDS,
         metavar="SECONDS",
-        help=f"to wait for what is in flight before a redial; default: {DRAIN_SECONDS:g}",
+        help=f"wait this long for requests in flight before a redial (default {DRAIN_SECONDS:g})",
     )
-    parser.add_argument(
+    parser.group("Redial").add_argument(
         "--redial-seconds",
         type=seconds,
         default=REDIAL_SECONDS,
         metavar="SECONDS",
-        help=f"after which the command is killed; default: {REDIAL_SECONDS:g}",
+        help=f"kill the command after this time (default {REDIAL_SECONDS:g})",
     )
-    parser.add_argument(
+    parser.group("Proxy").add_argument(
         "--lifetime",
         type=seconds,
         default=LIFETIME_SECONDS,
         metavar="SECONDS",
-        help=f"after which a lost egress is out of the pool; default: {LIFETIME_SECONDS:g}",
+        help=f"the pool removes a lost egress after this time (default {LIFETIME_SECONDS:g})",
     )
-    parser.add_argument("--allow-private", action="store_true", help="let requests lead to private addresses")
-    parser.add_argument("--log", default="-", metavar="FILE", help='where event lines go; "-" is stderr, the default')
+    parser.add_argument("--allow-private", action="store_true", help="forward requests to private addresses")
+    add_metrics_options(parser)
     parser.add_argument(
-        "--log-format", choices=("text", "json"), default="text", help="text, the default, or json: one object a line"
+        "--log", default="-", metavar="FILE", help='append event lines to this file; "-" is standard error (default)'
     )
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; tracebacks of errors")
+    parser.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="text (default) or json: one object per line"
+    )
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="print more, and tracebacks of errors")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -81,7 +109,7 @@ def run(options: argparse.Namespace) -> int:
     from skitter.cli.exit_codes import of_signal
     from skitter.cli.job_ref import locate
     from skitter.cli.run_node import run_node
-    from skitter.settings import Logging
+    from skitter.settings import Logging, Run
 
     _check(options)
     job_ref = locate(options, must_exist=False)
@@ -104,6 +132,7 @@ def run(options: argparse.Namespace) -> int:
         drain_seconds=options.drain_seconds,
         lifetime_seconds=options.lifetime,
         allow_private=options.allow_private,
+        run=Run(metrics=options.metrics, metrics_token_file=options.metrics_token_file),
     )
     settings = Logging(log_file=options.log, log_format=options.log_format)
     with event_log_lines(settings, None, job=job_ref.job, verbose=options.verbose) as log:
@@ -119,19 +148,20 @@ def _check(options: argparse.Namespace) -> None:
 
     if bool(options.listen) == bool(options.proxy):
         raise UsageError(
-            "one of them: --listen and --proxy", hint="--listen PORT is a proxy of its own, --proxy URL one that runs"
+            "give either --listen or --proxy, not both",
+            hint="--listen PORT starts a proxy, --proxy URL uses one that is running",
         )
     read_proxy(options.proxy)
     if options.every and not options.redial:
-        raise UsageError("nothing to do then: --every without --redial", hint="--redial COMMAND changes the address")
+        raise UsageError("--every without --redial", hint="--redial COMMAND changes the address")
     if options.every and options.every < options.at_least:
         raise UsageError(
             f"more often than --at-least {options.at_least:g}: --every {options.every:g}",
-            hint="give --at-least a smaller number as well",
+            hint="lower --at-least too",
         )
     if options.source and (options.proxy or not address_in(options.source)):
         raise UsageError(
-            f"not an address that --listen can go out from: --source {options.source}", hint="as in --source 192.0.2.7"
+            f"not a local address for requests: --source {options.source}", hint="as in --source 192.0.2.7"
         )
     if options.address_url:
         try:

@@ -10,11 +10,21 @@ from skitter.errors import UsageError
 
 
 def configure(parser: Parser) -> None:
+    parser.describe(
+        "-o OUTPUT [--job NAME] [options]",
+        "--from SOURCE -o OUTPUT [options]",
+        text="Copy the items of a job's outbox, of a results file or of MongoDB to another output. Nothing is removed\n"
+        "from the source. An interrupted export starts over.",
+        examples=[
+            ("skitter export --from books.jsonl -O books.parquet", "Convert a results file"),
+            ("skitter export -o leftover.jsonl --job books", "Copy the undelivered items of a job"),
+        ],
+    )
     parser.add_argument(
         "--from",
         dest="file",
         metavar="SOURCE",
-        help="a file of results, mongodb:// or mongodb+ring://; default: the job's outbox",
+        help="a results file, mongodb://…#COLLECTION or mongodb+ring://…#COLLECTION (default: the job's outbox)",
     )
     add_output_options(parser, overwrite=True)
     add_job_options(parser)
@@ -33,15 +43,15 @@ def run(options: argparse.Namespace) -> int:
 
     check_outputs(options)
     if not options.outputs:
-        raise UsageError("no output given", hint='-o TARGET says where the items go; "-" is stdout')
+        raise UsageError("no output given", hint='add -o OUTPUT; "-" is standard output')
     if options.file is not None and (options.job or options.frontier):
-        raise UsageError("a file and a job", hint="--from FILE reads a file, --job NAME an outbox")
+        raise UsageError("--from and --job together", hint="--from FILE reads a file, --job NAME an outbox")
     job_ref = None if options.file is not None else locate(options)
     source = options.file if job_ref is None else (job_ref.frontier, job_ref.job)
     password = sink_password(os.environ)
     outputs = collect_outputs(typed=options.outputs, job="export", password=password)
     if any(target.name == options.file for target in outputs):
-        raise UsageError(f"a file to itself: {options.file}", hint="give another target with -o")
+        raise UsageError(f"input and output are the same file: {options.file}", hint="choose another output with -o")
     result, number = run_node(make_export_node(source, outputs, on_event=print_event, password=password), print_event)
     if result is None or number:
         return of_signal(number)

@@ -22,23 +22,41 @@ if TYPE_CHECKING:
     from skitter.settings import Settings
 
 FETCH_OPTIONS = [
-    ("--ignore-robots", "obey_robots=false", "", "do not read robots.txt"),
-    ("--allow-private", "allow_private=true", "", "let redirects lead to private addresses"),
+    ("--ignore-robots", "obey_robots=false", "", "do not read or obey robots.txt"),
+    ("--allow-private", "allow_private=true", "", "follow redirects to private addresses"),
     *CACHE_OPTIONS,
 ]
 """Options for ``add_setting_options`` of commands that fetch single pages."""
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("url", metavar="URL", help="the page")
+    parser.describe(
+        "URL [options]",
+        text="Fetch one page as a crawl would, with the settings of the project, and print its body. robots.txt is\n"
+        "obeyed and redirects are followed; nothing is retried or stored.",
+        examples=[
+            ("skitter fetch http://127.0.0.1:8600/ > page.html", "Save a page"),
+            (
+                "skitter fetch http://127.0.0.1:8600/books/1.html --headers --set user_agent=test-bot/1.0",
+                "Print status and headers, fetched with another user agent",
+            ),
+        ],
+    )
+    parser.add_argument("url", metavar="URL", help="the page to fetch")
     add_page_options(parser)
-    parser.add_argument("--headers", action="store_true", help="status and headers instead of the body")
-    add_verbosity_options(parser, json_help="url, status, headers, encoding and text as one JSON object")
+    parser.group("Output").add_argument(
+        "--headers", action="store_true", help="print status and headers instead of the body"
+    )
+    add_verbosity_options(parser, json_help="print url, status, headers, encoding and text as a JSON object")
 
 
 def add_page_options(parser: Parser) -> None:
     """Add --spider, -a and the options of settings."""
-    parser.add_argument("--spider", metavar="SPIDER", help="a name, file.py or file.py:Class; its file is run")
+    parser.group("Spider").add_argument(
+        "--spider",
+        metavar="SPIDER",
+        help="use the settings of this spider: a name, file.py or file.py:Class; its file is run",
+    )
     add_spider_argument_option(parser)
     add_setting_options(parser, FETCH_OPTIONS)
 

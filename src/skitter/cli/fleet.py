@@ -68,9 +68,7 @@ def run_fleet(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     for given, what in ((options.spider, options.spider), (options.job, "--job"), (options.stay, "--stay")):
         if given:
-            raise UsageError(
-                f"a fleet serves every job as that job says: {what}", hint="leave it away, or leave --every-job away"
-            )
+            raise UsageError(f"not with --every-job: {what}", hint="omit it, or omit --every-job")
 
 
 def _print_summary(summary: FleetSummary | None, number: int, options: argparse.Namespace, output: RunOutput) -> int:

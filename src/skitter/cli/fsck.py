@@ -16,8 +16,19 @@ SHOWN = 50
 
 
 def configure(parser: Parser) -> None:
+    parser.describe(
+        "[--repair] [options]",
+        text="Compare all stored data of a job: counts, queues, leases, hosts, items and sequences. The job\n"
+        "may be running. The exit code is 1 if something is wrong.",
+        examples=[
+            ("skitter fsck --job books", "Check a job"),
+            ("skitter fsck --repair --frontier redis://127.0.0.1:6379 --job books", "Repair a paused job in Redis"),
+        ],
+    )
     parser.add_argument(
-        "--repair", action="store_true", help="mend what can be mended without loss; the job is paused or stopped"
+        "--repair",
+        action="store_true",
+        help="repair what can be repaired without loss; the job must be paused or stopped, without live workers",
     )
     add_job_options(parser)
     add_verbosity_options(parser)
@@ -52,23 +63,23 @@ def _print(job_ref: JobRef, report: Consistency, *, listed: int, repair: bool) -
     if not report.total:
         print(f"{job_ref.job}: consistent")
     elif repair:
-        print(f"{job_ref.job}: {count(report.total, 'finding')}, {number(report.mended)} mended, {number(left)} left")
+        print(f"{job_ref.job}: {count(report.total, 'finding')}, {number(report.mended)} repaired, {number(left)} left")
     else:
         print(f"{job_ref.job}: {count(report.total, 'finding')}")
     if looked:
-        note(f"looked at {looked}")
+        note(f"checked {looked}")
     for text in report.unchecked:
         note(f"not compared: {text}; pause the job and check it again")
     if left and not repair and any(finding.mendable for finding in report.findings):
-        note(f"to mend what can be mended: {job_ref.command('fsck', '--repair')}")
+        note(f"to repair what can be repaired: {job_ref.command('fsck', '--repair')}")
 
 
 def _described(finding: Finding) -> str:
     from skitter.cli.terminal_text import clean
 
     if finding.mended:
-        state = "mended"
+        state = "repaired"
     else:
-        state = "can be mended" if finding.mendable else "cannot be mended"
-    details = f": {finding.what}: {finding.found}, and not {finding.expected}" if finding.expected else ""
+        state = "can be repaired" if finding.mendable else "cannot be repaired"
+    details = f": {finding.what}: {finding.found}, expected {finding.expected}" if finding.expected else ""
     return f"{finding.code}  {clean(finding.place + details)} ({state})"

@@ -18,17 +18,27 @@ VALUE_CHARS = 60
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("name", nargs="?", metavar="JOB", help="the same as --job")
+    parser.describe(
+        "[JOB] [options]",
+        "--from SOURCE [options]",
+        text="Show sample items and, for each field, how many items have a value in it, and of which types. Reads the\n"
+        "first output of the job that is a readable file, or the outbox if there is none.",
+        examples=[
+            ("skitter items books", "Show three items of the job books, and its fields"),
+            ("skitter items --from books.jsonl -n 10 --json", "Look at a results file"),
+        ],
+    )
+    parser.add_argument("name", nargs="?", metavar="JOB", help="the job, as with --job")
     parser.add_argument(
         "--from",
         dest="file",
         metavar="SOURCE",
-        help="look into a file of results, mongodb:// or mongodb+ring:// instead",
+        help="read a results file, mongodb://…#COLLECTION or mongodb+ring://…#COLLECTION instead",
     )
     parser.add_argument(
-        "-n", "--sample", type=int, default=SAMPLE, metavar="N", help=f"how many to show, default {SAMPLE}"
+        "-n", "--sample", type=int, default=SAMPLE, metavar="N", help=f"show N items (default {SAMPLE})"
     )
-    parser.add_argument("--most", type=int, default=MOST, metavar="N", help=f"how many to look at, default {MOST}")
+    parser.add_argument("--most", type=int, default=MOST, metavar="N", help=f"read at most N items (default {MOST})")
     add_job_options(parser)
     add_verbosity_options(parser)
 
@@ -42,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     from skitter.cli.settings_layers import sink_password
 
     if options.name is not None and options.job not in (None, options.name):
-        raise UsageError(f"two jobs: {options.name} and {options.job}", hint="name one of them")
+        raise UsageError(f"two different jobs: {options.name} and {options.job}", hint="name one of them")
     if options.sample < 0 or options.most < 1:
         raise UsageError("not a number of items", hint="-n takes 0 or more, --most 1 or more")
     job, amounts = "", {"sample": options.sample, "most": options.most}
@@ -66,9 +76,9 @@ def _as_text(look: ItemPreview) -> list[str]:
     more = ", and perhaps more" if look.items == look.most else ""
     lines = [f"{count(look.items, 'item')} in {clean(look.source)}{more}"]
     if look.undelivered and look.source != "outbox":
-        lines.append(f"{count(look.undelivered, 'item')} not in every target yet")
+        lines.append(f"{count(look.undelivered, 'item')} not yet in every output")
     if not look.items and look.source == "outbox":
-        lines.append("what every target holds is forgotten there; --from FILE looks into a file of results")
+        lines.append("items that every output has are removed from the outbox; --from FILE reads a results file")
     if look.items:
         rows = [("field", "filled", "items", "types")]
         for name, told in look.fields.items():

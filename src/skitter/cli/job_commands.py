@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 def run_job_command(options: argparse.Namespace, command: Command) -> int:
     """Send a command to a job; print its state to stdout and notes to stderr."""
+    from skitter.app.job_checks import spent_limit
+
     job_ref = locate(options)
 
     async def send(frontier: Frontier) -> tuple[Job, Report]:
@@ -30,16 +32,11 @@ def run_job_command(options: argparse.Namespace, command: Command) -> int:
     if job.state is State.FINISHED:
         note("the job is finished: there is nothing to pause, resume or stop")
     elif command is Command.RESUME and (limit := spent_limit(report)):
-        more = f"run the crawl again as it was started, with --max-pages {2 * limit}"
-        note(f"max_pages={limit} is reached, and the job stays {job.state}; to go on, {more}")
+        more = f"run the crawl again as it was started, with --max-pages {2 * limit}; or"
+        larger = f"{job_ref.command('set')} max_pages={2 * limit}, and resume it"
+        note(f"max_pages={limit} is reached, so the job stays {job.state}; to resume, {more} {larger}")
     elif job.state is State.RUNNING and not workers:
-        note(f"no worker is at it; run the same crawl again, or: {job_ref.command('worker')}")
+        note(f"no worker is running; run the same crawl again, or: {job_ref.command('worker')}")
     elif job.state is State.DRAINING:
-        note(f"{report.counts.leased} requests are in flight; it is stopped when they have ended")
+        note(f"{report.counts.leased} requests are in flight; the job stops when they have ended")
     return 0
-
-
-def spent_limit(report: Report) -> int:
-    """Return the job's max_pages if it is reached, else 0."""
-    limit: int = report.job.spec.settings.get("max_pages") or 0
-    return limit if report.counts.done >= limit else 0

@@ -10,8 +10,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from skitter.cli.arguments import did_you_mean
-from skitter.errors import UsageError
+from skitter.errors import UsageError, did_you_mean
 from skitter.model.job_name import check_job_name
 from skitter.model.secrets import shown_frontier
 
@@ -63,7 +62,7 @@ def locate(options: argparse.Namespace, *, must_exist: bool = True) -> JobRef:
     frontier, job = options.frontier, options.job
     if frontier is not None and frontier.startswith("memory:"):
         raise UsageError(
-            f"lives inside one crawl only: {frontier}", hint="use sqlite:PATH for crawls that others can see"
+            f"exists inside one process only: {frontier}", hint="use sqlite:PATH to share a crawl with other processes"
         )
     if job is not None:
         check_job_name(job)
@@ -104,9 +103,7 @@ def _names() -> list[str]:
 
 def _listed() -> str:
     names = _names()
-    return (
-        f"here: {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}" if names else "there is none in .skitter"
-    )
+    return f"here: {', '.join(names[:20])}{', ...' if len(names) > 20 else ''}" if names else ".skitter has no jobs"
 
 
 @asynccontextmanager
@@ -152,7 +149,7 @@ def shown_state(state: str, reason: str, *, is_over: bool, workers: int, is_star
         return shown
     if state == "running" and is_starting:
         return "starting"
-    return "interrupted, nobody at work" if state == "running" else f"{shown}, nobody at work"
+    return "interrupted, no live workers" if state == "running" else f"{shown}, no live workers"
 
 
 def live_workers(report: Report) -> int:

@@ -12,17 +12,27 @@ if TYPE_CHECKING:
 
 
 def configure(parser: Parser) -> None:
-    add_frontier_option(parser, "default: every file in .skitter")
-    parser.add_argument(
+    parser.describe(
+        "[options]",
+        text="List jobs, one per line: state, live workers, and requests unfinished, done and failed.",
+        examples=[
+            ("skitter jobs", "List the jobs of this folder"),
+            ("skitter jobs --frontier redis://127.0.0.1:6379 --json", "List the jobs of a Redis server as JSON lines"),
+        ],
+    )
+    add_frontier_option(parser, "the store (default: every file in .skitter)")
+    parser.group("Output").add_argument(
         "--distinct",
         action="store_true",
-        help="about how many distinct URLs each job has done, and all of them together",
+        help="also estimate how many distinct URLs each job has done, and all jobs together",
     )
     add_verbosity_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     import asyncio
+
+    import msgspec
 
     from skitter.app.frontiers import local_frontiers
     from skitter.app.views.jobs import DistinctTotal, jobs_of_frontier, jobs_of_frontiers
@@ -37,7 +47,9 @@ def run(options: argparse.Namespace) -> int:
     )
     if options.json:
         for view in found:
-            print_json(view)
+            fields = msgspec.to_builtins(view)
+            # "dead" is the former name of "failed", until 0.3.
+            print_json(fields | {"dead": fields["failed"]} if "failed" in fields else fields)
         if distinct is not None:
             print_json({"jobs": len(found), "distinct": distinct.count()})
         return 0
@@ -60,10 +72,10 @@ def _as_text(found: list[JobView], *, with_frontier: bool, with_distinct: bool) 
     from skitter.cli.terminal_text import clean, number, table
 
     distinct = ("distinct",) if with_distinct else ()
-    header = ("job", "state", "workers", "unfinished", "done", "dead", *distinct, "frontier" if with_frontier else "")
+    header = ("job", "state", "workers", "unfinished", "done", "failed", *distinct, "frontier" if with_frontier else "")
     rows: list[tuple[str, ...]] = [header]
     for view in found:
-        counts = (view.workers, view.unfinished, view.done, view.dead, *([view.distinct] if with_distinct else []))
+        counts = (view.workers, view.unfinished, view.done, view.failed, *([view.distinct] if with_distinct else []))
         figures = [number(figure) if isinstance(figure, int) else "-" for figure in counts]
         state = view.state
         if isinstance(view.workers, int):

@@ -16,8 +16,20 @@ if TYPE_CHECKING:
 
 
 def configure(parser: Parser) -> None:
+    parser.describe(
+        "[PATH...] [options]",
+        text="List the spiders of the project: name, file.py:Class and first line of the docstring. Files are read,\n"
+        "not run. The exit code is 1 if a file is not valid Python.",
+        examples=[
+            ("skitter list", "List the spiders of the project"),
+            ("skitter list spiders/books.py --json", "List the spiders of one file as JSON"),
+        ],
+    )
     parser.add_argument(
-        "paths", nargs="*", metavar="PATH", help="files and folders; default: those of the project, or spiders"
+        "paths",
+        nargs="*",
+        metavar="PATH",
+        help="files and folders (default: spiders of skitter.toml, or the folder spiders)",
     )
     add_verbosity_options(parser)
 
@@ -35,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     if rows := [(clean(one.name) or "-", clean(one.reference), clean(one.about)) for one in listing.spiders]:
         print("\n".join(table(rows)))
     elif not listing.broken:
-        note("no spiders here; skitter new project NAME URL makes a project with one")
+        note("no spiders found; skitter new project NAME URL creates a project with one")
     for broken in listing.broken:
         note(f"warning: cannot be read: {clean(broken.file)}: {clean(broken.problem)}")
     return FAILED if listing.broken else 0

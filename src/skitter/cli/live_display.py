@@ -34,7 +34,7 @@ from skitter.cli.terminal_text import (
     size,
 )
 from skitter.cli.throughput import ASCII_BLOCKS, BLOCKS, Throughput
-from skitter.model.job import Dead, HostSeen, Report, State
+from skitter.model.job import FailedRequest, HostSeen, Report, State
 
 REDRAW_SECONDS = 0.25
 SIDE_BY_SIDE_COLUMNS = 130
@@ -64,7 +64,7 @@ class LiveDisplay:
         self._now = now
         self._throughput = Throughput()
         self._report: Report | None = None
-        self._failures: Sequence[Dead] = ()
+        self._failures: Sequence[FailedRequest] = ()
         self._drawn_at = float("-inf")
         # No thread of its own: it is drawn from the loop that also brings the reports.
         self._live = Live(self, console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop")
@@ -106,7 +106,7 @@ class LiveDisplay:
         """Return how many hosts and failures there is room for."""
         return detail_for(self._console.height)
 
-    def show_failures(self, failures: Sequence[Dead]) -> None:
+    def show_failures(self, failures: Sequence[FailedRequest]) -> None:
         """Take the newest failures, for the next drawing."""
         self._failures = failures
 
@@ -145,7 +145,7 @@ def frame(
     width: int,
     height: int,
     blocks: str = BLOCKS,
-    failures: Sequence[Dead] = (),
+    failures: Sequence[FailedRequest] = (),
 ) -> list[Text]:
     """Return the lines of the display, the most important first, cut to ``height``."""
     lines = [_headline(report, elapsed_seconds), _speed(throughput, width, blocks)]
@@ -169,7 +169,7 @@ def _headline(report: Report, elapsed_seconds: float) -> Text:
     line = Text.assemble((clean(job.spec.name), "bold"), "  ", (str(job.state), _STATE_STYLES[job.state]))
     # First, because it needs action, and a narrow terminal cuts the end of the line.
     if blocking := [sink.target for sink in report.sinks if sink.blocking]:
-        line.append(f", blocked by sink {clean(', '.join(blocking))}", "bold red")
+        line.append(f", blocked by output {clean(', '.join(blocking))}", "bold red")
     line.append(f"  {clock(elapsed_seconds)}  {count(live_workers(report), 'worker')}")
     if job.run > 1:
         line.append(f"  run {job.run}")
@@ -191,7 +191,7 @@ def _progress(report: Report, pages_per_second: float, width: int, blocks: str) 
         return []
     left = f", about {clock(rest / pages_per_second)} left" if pages_per_second > 0 else ""
     if not limit:
-        return [Text.assemble(_label("to do"), f"{figure(rest)} known pages{left}, and what they lead to")]
+        return [Text.assemble(_label("to do"), f"{figure(rest)} pages found so far{left}, plus new links")]
     bar = max(0, min(BAR_COLUMNS, width - 60))
     full = round(bar * counts.done / limit)
     words = f"{counts.done / limit:>{VALUE}.0%} of {figure(limit)} pages{left}"
@@ -200,11 +200,11 @@ def _progress(report: Report, pages_per_second: float, width: int, blocks: str) 
     ]
 
 
-def _failures(failures: Sequence[Dead], width: int) -> list[Text]:
+def _failures(failures: Sequence[FailedRequest], width: int) -> list[Text]:
     """Return a table of the requests that failed last."""
     if not failures:
         return []
-    lines = [Text(), Text("failed last", "dim")]
+    lines = [Text(), Text("latest failures", "dim")]
     kind_width = max(len(one.error_class) for one in failures)
     for one in failures:
         reason = first_line(one.error)
@@ -224,12 +224,12 @@ def _figures(report: Report, width: int) -> list[Text]:
         _cell("queued", figure(counts.queued)),
         _cell("in flight", figure(counts.leased)),
         _cell("delayed", figure(counts.delayed)),
-        _cell("failed", figure(counts.dead), "bold red" if counts.dead else ""),
+        _cell("failed", figure(counts.failed), "bold red" if counts.failed else ""),
         _cell("excluded", figure(counts.excluded)),
         _cell("redirects", figure(counts.redirected)),
-        _cell("known", figure(tally.get("duplicates", 0))),
+        _cell("duplicates", figure(tally.get("duplicates", 0))),
         _cell("items", figure(report.items)),
-        _cell("unwritten", figure(report.undelivered)),
+        _cell("undelivered", figure(report.undelivered)),
         _cell("fetched", size(tally.get("bytes", 0))),
     ]
     per_line = max(1, (width + GAP) // CELL)
@@ -272,6 +272,8 @@ def _hosts(hosts: Sequence[HostSeen], width: int) -> list[Text]:
 
 def _state(host: HostSeen) -> tuple[str, str]:
     """Return what a host is at, and its style."""
+    if host.paused or host.given_up:
+        return "paused" if host.paused else "given up", "yellow"
     if host.stopped_by:
         return f"stopped ({host.stopped_by})", "yellow"
     if host.error_class:

@@ -15,22 +15,42 @@ LEVELS = ("debug", "info", "notice", "warning", "error")
 
 
 def configure(parser: Parser) -> None:
+    parser.describe(
+        "[options]",
+        text="Print the events of a job on all its nodes, oldest first: from the stream that the nodes publish to, or\n"
+        "from the frontier, which has states, workers and the newest failures.",
+        examples=[
+            ("skitter logs --job books --follow", "Follow the job books"),
+            (
+                "skitter logs --job books --events kafka://127.0.0.1/#events --since 1h --level warning",
+                "Print the warnings and errors of the last hour",
+            ),
+        ],
+    )
     add_job_options(parser)
     parser.add_argument(
         "--events",
         metavar="URL",
-        help="the stream that the nodes publish to, default: the setting events, or what the frontier knows",
+        help="the stream that the nodes publish to (default: the setting events; without one, the frontier)",
     )
-    parser.add_argument("-f", "--follow", action="store_true", help="go on until Ctrl-C")
-    parser.add_argument(
-        "--since", metavar="TIME", help="as in 10m (ago), 2027-01-31 or 2027-01-31T18:00 (UTC); default: all there is"
+    parser.add_argument("-f", "--follow", action="store_true", help="print new events until Ctrl-C")
+    parser.group("Filters").add_argument(
+        "--since",
+        metavar="TIME",
+        help="start 10m ago, or at 2027-01-31 or 2027-01-31T18:00 (UTC) (default: the beginning)",
     )
-    parser.add_argument("--level", choices=LEVELS, default="info", help="and what matters more, default info")
-    parser.add_argument(
-        "--kind", action="append", default=[], metavar="EVENT", help="as in worker.died or 'job.*'; may be repeated"
+    parser.group("Filters").add_argument(
+        "--level", choices=LEVELS, default="info", help="lowest level to print (default info; with -v debug)"
     )
-    parser.add_argument("--node", metavar="NAME", help="events of this machine only")
-    add_verbosity_options(parser, json_help="one JSON object a line, as --log-format json writes it")
+    parser.group("Filters").add_argument(
+        "--kind",
+        action="append",
+        default=[],
+        metavar="EVENT",
+        help="only this event, e.g. worker.died or 'job.*' (repeatable)",
+    )
+    parser.group("Filters").add_argument("--node", metavar="NAME", help="only events of this machine")
+    add_verbosity_options(parser, json_help="print one JSON object per line, as --log-format json writes it")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -48,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
         note(f"from the stream of events: {shown_url(url)}")
         _print_stream(url, options, since, shows)
     else:
-        note("from the frontier, which knows states, workers and the newest failures; --events URL reads all events")
+        note("from the frontier, which has states, workers and the newest failures; --events URL reads all events")
         _print_frontier(options, since, shows)
     return 0
 
@@ -65,7 +85,7 @@ def _print_stream(url: str, options: argparse.Namespace, since: float, shows: Ca
         if not options.follow:
             raise UsageError(
                 f"an exchange keeps no events: {reader.name}",
-                hint="--follow shows those that are published from now on",
+                hint="--follow shows new events",
             )
         since = time.time()
     try:

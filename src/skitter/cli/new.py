@@ -13,10 +13,23 @@ if TYPE_CHECKING:
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("kind", choices=("project", "spider"), metavar="project|spider", help="what is made")
-    parser.add_argument("name", metavar="NAME", help="of a project: its folder; of a spider: what crawl calls it")
-    parser.add_argument("url", nargs="?", metavar="URL", help="where the spider starts; a project needs none")
-    add_verbosity_options(parser, json_help="the files that were written as JSON on stdout")
+    parser.describe(
+        "project NAME [URL]",
+        "spider NAME URL",
+        text="Create a project with a first spider and tests for it, or add a spider and its tests to the project of\n"
+        "the current folder. Existing files are never overwritten.",
+        examples=[
+            ("skitter new project bookshop http://127.0.0.1:8600/", "Create the folder bookshop with a first spider"),
+            (
+                "skitter new spider authors http://127.0.0.1:8600/authors/",
+                "Add a spider to the project of the current folder",
+            ),
+        ],
+    )
+    parser.add_argument("kind", choices=("project", "spider"), metavar="project|spider", help="what to create")
+    parser.add_argument("name", metavar="NAME", help="folder of the project, or name of the spider")
+    parser.add_argument("url", nargs="?", metavar="URL", help="where the spider starts; optional for a project")
+    add_verbosity_options(parser, json_help="print the names of the new files as JSON")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -57,5 +70,5 @@ def _new_spider(here: Path, options: argparse.Namespace) -> list[Path]:
         raise UsageError("a spider without a URL", hint=f"skitter new spider {options.name} https://example.com/")
     project = read_project(here)
     if not (here / "skitter.toml").exists() and not project.layer[1] and not (here / "spiders").is_dir():
-        raise UsageError(f"not the folder of a project: {here.name}", hint="skitter new project NAME URL makes one")
+        raise UsageError(f"not the folder of a project: {here.name}", hint="skitter new project NAME URL creates one")
     return new_spider(here, options.name, options.url, project.spider_paths)

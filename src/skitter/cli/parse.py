@@ -18,13 +18,25 @@ if TYPE_CHECKING:
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("url", metavar="URL", help="the page")
-    add_page_options(parser)
-    parser.add_argument("--callback", metavar="NAME", help="a method of the spider; default: parse")
-    parser.add_argument(
-        "--meta", type=_json_object, default={}, metavar="JSON", help='the request\'s meta: {"page": 2}'
+    parser.describe(
+        "URL [--spider SPIDER] [--callback NAME] [options]",
+        text="Fetch one page, call one callback with it, and print the items and requests that a crawl would keep.\n"
+        "The requests are not fetched and nothing is stored.",
+        examples=[
+            ("skitter parse http://127.0.0.1:8600/ --spider books.py", "Show what parse() of a spider extracts"),
+            (
+                "skitter parse http://127.0.0.1:8600/books/1.html --spider books.py --callback parse_book --json",
+                "Call another callback, and print JSON",
+            ),
+        ],
     )
-    add_verbosity_options(parser, json_help="items, requests and what was left out as one JSON object")
+    parser.add_argument("url", metavar="URL", help="the page to fetch")
+    add_page_options(parser)
+    parser.group("Spider").add_argument("--callback", metavar="NAME", help="the method to call (default: parse)")
+    parser.group("Spider").add_argument(
+        "--meta", type=_json_object, default={}, metavar="JSON", help='meta of the request, e.g. {"page": 2}'
+    )
+    add_verbosity_options(parser, json_help="print items, requests and what was left out as a JSON object")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -44,7 +56,10 @@ def run(options: argparse.Namespace) -> int:
     request = Request(options.url, callback=options.callback, meta=options.meta)
     page = fetched(request, settings)
     if not 200 <= page.status < 300 and page.status not in spider.handle_statuses:
-        error(f"HTTP {page.status}: {page.url}", "a callback sees 2xx, and what handle_statuses of the spider names")
+        error(
+            f"HTTP {page.status}: {page.url}",
+            "callbacks get 2xx responses, and the statuses in handle_statuses of the spider",
+        )
         return FAILED
     with stdout_for_data():
         parsed = asyncio.run(parse_page(spider, request.replace(url=page.url), page, settings))

@@ -8,6 +8,17 @@ from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
 
 
 def configure(parser: Parser) -> None:
+    parser.describe(
+        "[options]",
+        text="Start no new requests of a job until resume. Requests in flight end; the workers wait.",
+        examples=[
+            ("skitter pause --job books", "Pause a job of this folder"),
+            (
+                "skitter pause --frontier redis://127.0.0.1:6379 --job books",
+                "Pause a job in Redis, for all its workers",
+            ),
+        ],
+    )
     add_job_options(parser)
     add_verbosity_options(parser)
 

@@ -12,27 +12,42 @@ if TYPE_CHECKING:
 
 _UNITS = ("", " k", " M", " G", " T", " P")
 _OPTIONS = {
-    "pages": "pages to crawl, as in 1e9",
-    "days": "time there is",
-    "bytes-per-page": "on the wire (default 60000)",
-    "hosts": "host keys that the pages are spread over (default 1000)",
-    "urls-per-page": "different URLs seen for each page crawled (default 1.5)",
-    "url-bytes": "length of a URL (default 70)",
-    "delay-seconds": "between two requests to a host (default 1)",
-    "latency-seconds": "from a request to the end of its answer (default 0.5)",
+    "pages": "pages to crawl, e.g. 1e9",
+    "days": "time available",
+    "bytes-per-page": "bytes per page on the wire (default 60000)",
+    "hosts": "hosts that the pages are spread over (default 1000)",
+    "urls-per-page": "distinct URLs seen per crawled page (default 1.5)",
+    "url-bytes": "average length of a URL (default 70)",
+    "delay-seconds": "delay between two requests to a host (default 1; 0: none)",
+    "latency-seconds": "time from a request to the end of its response (default 0.5)",
     "concurrency": "requests in flight per worker (default 64)",
-    "node-cores": "cores of one machine (default 8)",
-    "node-bits-per-second": "its line (default 1e9)",
-    "redis-bytes": "memory of one Redis (default 32e9)",
+    "node-cores": "cores per machine (default 8)",
+    "node-bits-per-second": "bandwidth per machine (default 1e9)",
+    "redis-bytes": "memory per Redis server (default 32e9)",
 }
+
+_OF_MACHINES = ("concurrency", "node-cores", "node-bits-per-second", "redis-bytes")
 
 
 def configure(parser: Parser) -> None:
+    parser.describe(
+        "--pages N --days N [options]",
+        text="Estimate how many workers, shards and machines a crawl needs, and what limits it. Nothing is read or\n"
+        "connected to: the answer is arithmetic on measured costs.",
+        examples=[
+            ("skitter plan --pages 1e9 --days 7", "A billion pages in a week"),
+            (
+                "skitter plan --pages 1e6 --days 1 --hosts 20 --delay-seconds 2",
+                "A million pages of twenty hosts in a day",
+            ),
+        ],
+    )
     for name, text in _OPTIONS.items():
         kind = _delay if name == "delay-seconds" else positive
-        parser.add_argument(f"--{name}", metavar="N", type=kind, help=text, required=name in ("pages", "days"))
-    parser.add_argument("--json", action="store_true", help="one JSON object")
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="errors with their traceback")
+        group = parser.group("Machines" if name in _OF_MACHINES else "Crawl")
+        group.add_argument(f"--{name}", metavar="N", type=kind, help=text, required=name in ("pages", "days"))
+    parser.add_argument("--json", action="store_true", help="print a JSON object")
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="print tracebacks of errors")
 
 
 def run(options: argparse.Namespace) -> int:

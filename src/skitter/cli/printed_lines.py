@@ -9,8 +9,8 @@ from contextlib import suppress
 
 PIECE_BYTES = 64 * 1024
 MAX_LINE_BYTES = 64 * 1024
-LAST_LINES_SECONDS = 1.0
-"""How long the pipe is still read at the end: a process that a worker has left behind may keep it open."""
+LAST_LINES_SECONDS = 3.0
+"""How long the pipe is still read at the end: a worker may be slow to exit, or leave a process that keeps it open."""
 
 
 class PrintedLines:

@@ -125,7 +125,7 @@ def plain_line(report: Report, pages_per_second: float, elapsed_seconds: float) 
         f"{rate(pages_per_second)} pages/s",
         f"{number(counts.queued + counts.delayed)} queued",
         f"{number(counts.leased)} in flight",
-        f"{number(counts.dead)} failed",
+        f"{number(counts.failed)} failed",
         f"{number(counts.excluded)} excluded",
         f"{number(tally.get('items', 0))} items",
         size(tally.get("bytes", 0)),
@@ -133,5 +133,5 @@ def plain_line(report: Report, pages_per_second: float, elapsed_seconds: float) 
     if unchanged := tally.get("unchanged"):
         parts.insert(1, f"{number(unchanged)} unchanged")
     if blocking := [sink.target for sink in report.sinks if sink.blocking]:
-        parts.append(f"blocked by sink: {clean(', '.join(blocking))}")
+        parts.append(f"blocked by output: {clean(', '.join(blocking))}")
     return ", ".join(parts)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from skitter.app.schedules import Schedules
+from skitter.app.schedules import Schedules, split_command
 from skitter.cli.actor import cli_actor
 from skitter.cli.scheduled_command import check_command
 from skitter.cli.settings_layers import read_project
@@ -37,24 +36,22 @@ async def apply_project_schedules(frontier: str, on_event: Callable[[Event], Non
                 on_event(events.SCHEDULE_FROM_FILE(schedule=name, what=done, origin=origin))
         for view in await schedules.list():
             if view.origin == origin and view.name not in names:
-                kept = "it is no longer in the file, and stays until it is removed"
+                kept = "kept, although it is no longer in the file; skitter schedule remove removes it"
                 on_event(events.SCHEDULE_FROM_FILE(schedule=view.name, what=kept, origin=origin))
 
 
 def _parts(origin: str, table: Any) -> tuple[str, list[str], dict[str, Any]]:
     """Return name, command and settings of a table."""
     if not isinstance(table, dict):
-        raise SettingsError(f"not a table in {origin}: schedule", hint="each begins with [[schedule]]")
+        raise SettingsError(f"not a table in {origin}: schedule", hint="begin each with [[schedule]]")
     name, command = table.get("name"), table.get("command")
     if not isinstance(name, str):
         raise SettingsError(f"a [[schedule]] without a name in {origin}", hint='as in name = "nightly-news"')
     if isinstance(command, str):
         try:
-            command = shlex.split(command)
-        except ValueError as error:
-            raise SettingsError(
-                f"[[schedule]] {name} of {origin}: not words: {command}", hint="look at its quotes"
-            ) from error
+            command = split_command(command)
+        except UsageError as error:
+            raise SettingsError(f"[[schedule]] {name} of {origin}: {error}", hint=error.hint) from error
     if not isinstance(command, list) or not all(isinstance(word, str) for word in command):
         raise SettingsError(
             f"[[schedule]] {name} of {origin}: no command", hint='as in command = "crawl news.py -o news.jsonl"'

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options, did_you_mean
-from skitter.errors import UsageError
+from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
+from skitter.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from skitter.app.proxy_test import ProxyTest
@@ -19,18 +19,30 @@ BAN_SECONDS = 3600.0
 
 
 def configure(parser: Parser) -> None:
-    parser.usage = f"{parser.prog} [ACTION] [PROXY] [options]"
-    parser.add_argument(
-        "action", nargs="?", default="list", metavar="ACTION", help=f"{', '.join(ACTIONS)}; default: list"
+    parser.describe(
+        "[ACTION] [PROXY] [options]",
+        text="List the proxies of a job's pool with their state and figures, test them from this machine, or ban and\n"
+        "unban one for all workers.",
+        examples=[
+            ("skitter proxies --job books", "List the proxies of a job"),
+            ("skitter proxies test --url http://127.0.0.1:8600/ --job books", "Fetch a page through each proxy"),
+        ],
     )
     parser.add_argument(
-        "proxy", nargs="?", default="", metavar="PROXY", help="its id, as list shows it (test, ban, unban)"
+        "action", nargs="?", default="list", metavar="ACTION", help=f"{', '.join(ACTIONS)} (default: list)"
     )
     parser.add_argument(
-        "--host", default="", metavar="HOST", help="ban, unban: at this host alone, as in https://shop.example"
+        "proxy", nargs="?", default="", metavar="PROXY", help="id of a proxy, as shown by list (test, ban, unban)"
     )
-    parser.add_argument("--seconds", type=float, metavar="N", help=f"ban: for so long, default {BAN_SECONDS:g}")
-    parser.add_argument("--url", default="", metavar="URL", help="test: this page; default: the first seed of the job")
+    parser.group("Actions").add_argument(
+        "--host", default="", metavar="HOST", help="ban, unban: only for this host, e.g. http://127.0.0.1:8600"
+    )
+    parser.group("Actions").add_argument(
+        "--seconds", type=float, metavar="N", help=f"ban: duration (default {BAN_SECONDS:g})"
+    )
+    parser.group("Actions").add_argument(
+        "--url", default="", metavar="URL", help="test: fetch this page (default: the first seed of the job)"
+    )
     add_job_options(parser)
     add_verbosity_options(parser)
 
@@ -64,7 +76,7 @@ def _check(options: argparse.Namespace) -> None:
         if is_wrong:
             raise UsageError(f"not for proxies {action}: {name}", hint="skitter proxies --help")
     if bans and not options.proxy:
-        raise UsageError(f"which proxy: proxies {action}", hint="give its id, as skitter proxies lists it")
+        raise UsageError(f"no proxy given: proxies {action}", hint="give its id, as skitter proxies lists it")
     if options.seconds is not None and options.seconds <= 0:
         raise UsageError(f"not a duration: --seconds {options.seconds:g}", hint="skitter proxies unban ends a ban")
 
@@ -78,7 +90,7 @@ def _list(options: argparse.Namespace, job_ref: JobRef, proxies: list[ProxySeen]
             print_json(_as_json(proxy))
         return 0
     if not proxies:
-        note(f"no proxies in {job_ref.job}; crawl --proxies FILE gives it some")
+        note(f"no proxies in {job_ref.job}; add some with crawl --proxies FILE")
         return 0
     rows: list[tuple[str, ...]] = [
         ("proxy", "address", "state", "in flight", "answers", "failures", "success", "latency", "traffic", "banned at")
@@ -102,7 +114,7 @@ def state_of(proxy: ProxySeen) -> str:
     if proxy.banned_seconds:
         return f"banned, {duration(proxy.banned_seconds)}"
     if proxy.resting_seconds:
-        return f"rests, {duration(proxy.resting_seconds)} ({proxy.error})"
+        return f"resting, {duration(proxy.resting_seconds)} ({proxy.error})"
     return "ready" if proxy.answers else "new"
 
 
@@ -130,7 +142,7 @@ def _test(options: argparse.Namespace, job_ref: JobRef) -> int:
         url = options.url or next(iter(job.spec.seeds), "")
         if not url:
             raise UsageError(
-                f"which page: proxies test --job {job_ref.job}", hint="the job has no seeds: give --url URL"
+                f"no page to fetch: proxies test --job {job_ref.job}", hint="the job has no seeds: give --url URL"
             )
         return await run_proxy_tests(proxies, url, job_settings(job, {}).fetch)
 

@@ -127,7 +127,7 @@ class JsonProgress(TimedReports):
                 pages_per_second=round(pages_per_second, 1),
                 queued=counts.queued + counts.delayed,
                 in_flight=counts.leased,
-                failed=counts.dead,
+                failed=counts.failed,
                 excluded=counts.excluded,
                 items=report.items,
                 bytes=report.tally.get("bytes", 0),

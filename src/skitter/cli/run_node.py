@@ -19,7 +19,9 @@ def check_outputs(options: argparse.Namespace) -> bool:
     """Return whether items go to stdout; refuses --json then, which would mix with them."""
     prints_items = any(target == "-" for target, _ in options.outputs)
     if prints_items and options.json:
-        raise UsageError("both on stdout: --json and -o -", hint="write the items to a file, or leave --json away")
+        raise UsageError(
+            "both write to standard output: --json and -o -", hint="write the items to a file, or omit --json"
+        )
     return prints_items
 
 

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skitter.cli.arguments import Parser, add_frontier_option, add_verbosity_options, did_you_mean, whole
-from skitter.errors import UsageError
+from skitter.cli.arguments import Parser, add_frontier_option, add_verbosity_options, whole
+from skitter.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from skitter.app.schedules import Schedules, ScheduleView
@@ -16,30 +16,66 @@ if TYPE_CHECKING:
 
 ACTIONS = ("add", "list", "show", "pause", "resume", "remove", "run", "history")
 _ADD_OPTIONS = [
-    ("--cron", "cron", "EXPRESSION", 'minute hour day month weekday, as in "0 2 * * *"'),
-    ("--every", "every", "DURATION", "instead of --cron: an interval, as in 30s, 15m, 1h30m"),
-    ("--timezone", "timezone", "ZONE", "of the cron expression, as in Asia/Shanghai; default: UTC"),
-    ("--overlap", "overlap", "HOW", "while an earlier run goes on: skip (default), queue, replace or allow"),
-    ("--catch-up", "catch_up", "HOW", "ticks while no scheduler ran: none, latest (default) or all"),
-    ("--start-within", "start_within", "DURATION", "a tick that could not start for so long is missed"),
-    ("--jitter", "jitter", "DURATION", "start each tick up to so much later"),
-    ("--until", "until", "DATE", "the last day or time of the schedule, as in 2027-01-31"),
-    ("--max-instances", "max_instances", "N", "with --overlap allow: so many at a time, default 10"),
-    ("--retries", "retries", "N", "run a failed command again so often, default 0"),
-    ("--retry-delay", "retry_delay", "DURATION", "before it is run again, default 60s"),
+    (
+        "--cron",
+        "cron",
+        "EXPRESSION",
+        'minute hour day month weekday, e.g. "0 2 * * *"; with six fields the first is seconds',
+    ),
+    ("--every", "every", "DURATION", "instead of --cron: an interval such as 30s, 15m, 1h30m or 2d"),
+    ("--timezone", "timezone", "ZONE", "time zone of the cron expression, e.g. Asia/Shanghai (default: UTC)"),
+    ("--overlap", "overlap", "HOW", "if an earlier run is still running: skip (default), queue, replace or allow"),
+    (
+        "--catch-up",
+        "catch_up",
+        "HOW",
+        "run the ticks that passed while no scheduler ran: none, latest (default) or all",
+    ),
+    (
+        "--start-within",
+        "start_within",
+        "DURATION",
+        "a tick that cannot start within this time is missed (default: no limit)",
+    ),
+    ("--jitter", "jitter", "DURATION", "delay each tick by a random time up to this"),
+    ("--until", "until", "DATE", "end of the schedule, e.g. 2027-01-31 (00:00) or 2027-01-31T18:00"),
+    ("--max-instances", "max_instances", "N", "with --overlap allow: maximum number of concurrent runs (default 10)"),
+    ("--retries", "retries", "N", "number of times to run a failed command again (default 0); never after exit code 2"),
+    ("--retry-delay", "retry_delay", "DURATION", "delay before a retry (default 60s)"),
 ]
 
 
 def configure(parser: Parser) -> None:
+    parser.describe(
+        "add NAME --cron EXPRESSION [options] -- COMMAND ARGS",
+        "add NAME --every DURATION [options] -- COMMAND ARGS",
+        "list",
+        "show|pause|resume|remove|run NAME",
+        "history NAME [--limit N]",
+        text="Manage schedules, which are stored next to the jobs of the frontier. skitter scheduler runs them.\n"
+        "COMMAND is any skitter command except schedule, scheduler and serve, without the word skitter.",
+        examples=[
+            (
+                'skitter schedule add nightly --cron "0 2 * * *" -- crawl http://127.0.0.1:8600/ --recrawl',
+                "Crawl every night at two o'clock UTC",
+            ),
+            ("skitter schedule history nightly --limit 5", "Show the last five runs"),
+        ],
+    )
     parser.takes_command = True
-    parser.usage = f"{parser.prog} ACTION [NAME] [options] [-- COMMAND ARGS]"
     parser.add_argument("action", metavar="ACTION", help=", ".join(ACTIONS))
-    parser.add_argument("name", nargs="?", metavar="NAME", help="of the schedule; COMMAND ARGS follow -- (add)")
+    parser.add_argument(
+        "name", nargs="?", metavar="NAME", help="name of the schedule; for add, COMMAND ARGS follow after --"
+    )
     for option, dest, metavar, help_text in _ADD_OPTIONS:
-        parser.add_argument(option, dest=dest, metavar=metavar, help=f"add: {help_text}")
-    parser.add_argument("--replace", action="store_true", help="add: change the schedule; its history stays")
-    parser.add_argument("--limit", type=whole, metavar="N", help="history: so many rows, default 20")
-    add_frontier_option(parser, "the store of the schedules and of their jobs; default: the current folder's .skitter")
+        parser.group("Options of add").add_argument(option, dest=dest, metavar=metavar, help=help_text)
+    parser.group("Options of add").add_argument(
+        "--replace", action="store_true", help="change an existing schedule; its history stays"
+    )
+    parser.group("Options of history").add_argument(
+        "--limit", type=whole, metavar="N", help="rows to show (default 20)"
+    )
+    add_frontier_option(parser, "the store of the schedules and their jobs (default: .skitter in the current folder)")
     add_verbosity_options(parser)
 
 
@@ -81,9 +117,9 @@ def _check_options(options: argparse.Namespace) -> None:
             f"no such action: schedule {action}", hint=did_you_mean(action, ACTIONS) or f"one of {', '.join(ACTIONS)}"
         )
     if action == "list" and options.name is not None:
-        raise UsageError(f"one argument too many: {options.name}", hint=f"skitter schedule show {options.name}")
+        raise UsageError(f"unexpected argument: {options.name}", hint=f"skitter schedule show {options.name}")
     if action != "list" and options.name is None:
-        raise UsageError(f"which schedule? schedule {action}", hint="skitter schedule list names them")
+        raise UsageError(f"no schedule given: schedule {action}", hint="skitter schedule list lists them")
     of_add = [option for option, dest, _, _ in _ADD_OPTIONS if getattr(options, dest) is not None]
     wrong = [*of_add, *(["--replace"] if options.replace else []), *(["--"] if options.command is not None else [])]
     if action != "add" and wrong:
@@ -92,7 +128,8 @@ def _check_options(options: argparse.Namespace) -> None:
         raise UsageError("only for schedule history: --limit", hint="skitter schedule --help lists the options")
     if action == "add" and not options.command:
         raise UsageError(
-            "no command to schedule", hint=f"it follows --: skitter schedule add {options.name} --every 1h -- crawl URL"
+            "no command to schedule",
+            hint=f"put it after --: skitter schedule add {options.name} --every 1h -- crawl URL",
         )
 
 
@@ -109,7 +146,7 @@ async def _add(schedules: Schedules, options: argparse.Namespace) -> None:
     _print_view(view, options)
     if not await schedules.leader():
         at = f" --frontier {shlex.quote(options.frontier)}" if options.frontier else ""
-        note(f"no scheduler runs; start one: skitter scheduler{at}")
+        note(f"no scheduler is running; start one: skitter scheduler{at}")
 
 
 def _number(text: str, dest: str) -> int:
@@ -180,7 +217,7 @@ async def _run_now(schedules: Schedules, options: argparse.Namespace) -> None:
         f"{options.name}: a tick at {_shown(at)}" + (f", for the scheduler {leader}" if leader else ""),
     )
     if not leader:
-        warn("no scheduler runs: it starts when one does")
+        warn("no scheduler is running: the run starts when one does")
 
 
 async def _history(schedules: Schedules, options: argparse.Namespace) -> None:
@@ -194,7 +231,7 @@ async def _history(schedules: Schedules, options: argparse.Namespace) -> None:
             print_json(row)
         return
     if not rows:
-        note(f"no tick of {options.name} is over yet")
+        note(f"no tick of {options.name} has ended yet")
         return
     header = ("scheduled at", "started at", "took", "outcome", "exit", "reason")
     print("\n".join(table([header, *map(_history_cells, rows)])))

@@ -6,8 +6,8 @@ import argparse
 import signal
 from typing import TYPE_CHECKING
 
-from skitter.cli.arguments import Parser
-from skitter.errors import ExtraMissingError, UsageError
+from skitter.cli.arguments import Parser, host_and_port
+from skitter.errors import ExtraMissingError
 
 if TYPE_CHECKING:
     from skitter.settings import Run
@@ -17,44 +17,68 @@ DEFAULT_BIND = "127.0.0.1:8601"
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument(
+    parser.describe(
+        "[--frontier [NAME=]URL]... [--bind HOST:PORT] [options]",
+        text="Run a master: the dashboard and the REST API for the jobs of one or several stores, and a frontier\n"
+        "https://HOST:PORT for workers and commands on other machines. Runs until Ctrl-C or SIGTERM.",
+        examples=[
+            ("skitter serve --open", "Show the jobs of this folder in a browser"),
+            (
+                "skitter serve --frontier redis://127.0.0.1:6379 --bind 0.0.0.0:8601 --token-file tokens",
+                "Serve a Redis store to other machines",
+            ),
+        ],
+    )
+    parser.group("Server").add_argument(
         "--frontier",
         action="append",
         default=[],
         metavar="[NAME=]URL",
-        help="the store to serve: sqlite:PATH or redis://HOST; several may be; default: the jobs of .skitter",
+        help="a store to serve: sqlite:PATH or redis://HOST:PORT (repeatable; default: the jobs of .skitter)",
     )
-    parser.add_argument("--bind", default=DEFAULT_BIND, metavar="HOST:PORT", help=f"default: {DEFAULT_BIND}")
-    parser.add_argument(
-        "--token-file", default="", metavar="FILE", help="one token for everything, or lines ROLE TOKEN [JOB...]"
+    parser.group("Server").add_argument(
+        "--bind",
+        default=DEFAULT_BIND,
+        metavar="HOST:PORT",
+        help=f"listen here (default {DEFAULT_BIND}); a public address needs --token-file or users; 0: a free port",
     )
-    parser.add_argument(
+    parser.group("Access and TLS").add_argument(
+        "--token-file",
+        default="",
+        metavar="FILE",
+        help="file with one token for everything, or with lines ROLE TOKEN [JOB...]; mode 600",
+    )
+    parser.group("Access and TLS").add_argument(
         "--users",
         default="",
         metavar="FILE",
-        help="users who log in with a password (skitter user); default: .skitter/users, if it is there",
+        help="users who log in with a password, written by skitter user (default: .skitter/users, if it exists)",
     )
-    parser.add_argument(
+    parser.group("Access and TLS").add_argument(
         "--trusted-proxy",
         action="append",
         default=[],
         metavar="ADDRESS",
-        help="a reverse proxy whose X-Forwarded headers are believed; several may be",
+        help="address or network of a reverse proxy whose X-Forwarded headers are trusted (repeatable)",
     )
-    parser.add_argument("--open", action="store_true", help="open a browser at the address")
-    parser.add_argument("--tls-cert", default="", metavar="FILE", help="the certificate to show, with its chain")
-    parser.add_argument("--tls-key", default="", metavar="FILE", help="its key")
-    parser.add_argument(
+    parser.group("Server").add_argument("--open", action="store_true", help="open the dashboard in a browser")
+    parser.group("Access and TLS").add_argument(
+        "--tls-cert", default="", metavar="FILE", help="TLS certificate with its chain"
+    )
+    parser.group("Access and TLS").add_argument("--tls-key", default="", metavar="FILE", help="key of the certificate")
+    parser.group("Access and TLS").add_argument(
         "--client-ca",
         default="",
         metavar="FILE",
-        help="who signs certificates of clients: lines ROLE cert:NAME [JOB...]",
+        help="authority of client certificates; --token-file has their roles in lines ROLE cert:NAME [JOB...]",
     )
-    parser.add_argument("--log", default="-", metavar="FILE", help='where event lines go; "-" is stderr, the default')
     parser.add_argument(
-        "--log-format", choices=("text", "json"), default="text", help="text, the default, or json: one object a line"
+        "--log", default="-", metavar="FILE", help='append event lines to this file; "-" is standard error (default)'
     )
-    parser.add_argument("-v", "--verbose", action="count", default=0, help="say more; tracebacks of errors")
+    parser.add_argument(
+        "--log-format", choices=("text", "json"), default="text", help="text (default) or json: one object per line"
+    )
+    parser.add_argument("-v", "--verbose", action="count", default=0, help="print more, and tracebacks of errors")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -68,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
         from skitter.web.users import DEFAULT_FILE
     except ImportError as error:
         raise ExtraMissingError("skitter serve", "http") from error
-    host, port = _host_and_port(options.bind)
+    host, port = host_and_port(options.bind, option="--bind", example=DEFAULT_BIND)
     config = ServerConfig(
         frontiers=tuple(options.frontier),
         host=host,
@@ -107,11 +131,12 @@ async def _serve(config: ServerConfig, *, is_opened: bool) -> int:
     """Serve until a signal comes; which one."""
     import asyncio
 
+    from skitter.cli.scheduled_command import check_remote_command
     from skitter.node.process_rlimits import allow_open_files
     from skitter.web.server import MasterServer
 
     allow_open_files()
-    master = MasterServer(config)
+    master = MasterServer(config, check_command=check_remote_command)
     for store in master.stores.values():
         await store.check()
     came: list[int] = []
@@ -138,10 +163,3 @@ def _open_browser(url: str) -> None:
 
     if not webbrowser.open(url):
         warn(f"no browser can be opened here: {url}")
-
-
-def _host_and_port(bind: str) -> tuple[str, int]:
-    host, _, port = bind.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65_535:
-        raise UsageError(f"not HOST:PORT: --bind {bind}", hint=f"as in {DEFAULT_BIND} or [::1]:8601")
-    return host.removeprefix("[").removesuffix("]"), int(port)

@@ -16,13 +16,35 @@ UNNAMED = "(the job's own)"
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument(
-        "action", nargs="?", choices=("list", "export", "import"), default="list", help="list is the default"
+    parser.describe(
+        "[list] [options]",
+        "export|import FILE [--session NAME] [options]",
+        text="List the sessions of a job and the number of their cookies; write the cookies of a session to a\n"
+        "new private file, or read them from one.",
+        examples=[
+            ("skitter sessions --job books", "List the sessions of a job"),
+            (
+                "skitter sessions import cookies.txt --session demo --job books",
+                "Use the cookies of a browser in the session demo",
+            ),
+        ],
     )
     parser.add_argument(
-        "file", nargs="?", metavar="FILE", help="to write or to read: a Netscape cookie file, or NAME.json"
+        "action",
+        nargs="?",
+        choices=("list", "export", "import"),
+        default="list",
+        help="list (default), export or import",
     )
-    parser.add_argument("--session", metavar="NAME", default="", help="of export and import; default: the job's own")
+    parser.add_argument(
+        "file",
+        nargs="?",
+        metavar="FILE",
+        help="cookie file to write or read: Netscape format, or JSON if it is named NAME.json",
+    )
+    parser.group("Actions").add_argument(
+        "--session", metavar="NAME", default="", help="export, import: this session (default: the job's own)"
+    )
     add_job_options(parser)
     add_verbosity_options(parser)
 
@@ -35,10 +57,10 @@ def run(options: argparse.Namespace) -> int:
     if (options.file is None) != (options.action == "list"):
         wanted = "no FILE" if options.action == "list" else "a FILE"
         raise UsageError(
-            f"skitter sessions {options.action} takes {wanted}", hint="as in: skitter sessions export c.txt"
+            f"skitter sessions {options.action} takes {wanted}", hint="as in skitter sessions export c.txt"
         )
     if options.session and not is_session_name(options.session):
-        raise UsageError(f"not the name of a session: {options.session}", hint="letters, digits and . _ @ + -")
+        raise UsageError(f"invalid session name: {options.session}", hint="use letters, digits and . _ @ + -")
     job_ref = locate(options)
     if options.action == "list":
         found = ask(job_ref, lambda frontier: frontier.sessions())
@@ -59,7 +81,7 @@ def run(options: argparse.Namespace) -> int:
     if options.action == "export":
         count = ask(job_ref, lambda frontier: export_cookies(frontier, options.session, path))
         told: dict[str, Any] = {"job": job_ref.job, "session": options.session, "file": str(path), "cookies": count}
-        text = f"{count} cookies written, for its owner to read: {path}"
+        text = f"{count} cookies written to a file that only its owner can read: {path}"
     else:
         count, left_out = act(job_ref, lambda frontier: import_cookies(frontier, options.session, path))
         told = {"job": job_ref.job, "session": options.session, "cookies": count, "left_out": left_out}

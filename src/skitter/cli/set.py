@@ -13,9 +13,19 @@ if TYPE_CHECKING:
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument(
-        "settings", nargs="+", metavar="KEY=VALUE", help="as in delay_seconds=2 or max_pages=none; several at once"
+    parser.describe(
+        "KEY=VALUE... [options]",
+        text="Change delays, limits and budgets of a running job, for all its workers. If one setting cannot be\n"
+        "changed, none is.",
+        examples=[
+            ("skitter set delay_seconds=2 per_host=1 --job books", "Slow a job down"),
+            (
+                "skitter set max_pages=none --frontier redis://127.0.0.1:6379 --job books",
+                "Remove the page limit of a job in Redis",
+            ),
+        ],
     )
+    parser.add_argument("settings", nargs="+", metavar="KEY=VALUE", help="e.g. delay_seconds=2 or max_pages=none")
     add_job_options(parser)
     add_verbosity_options(parser)
 
@@ -42,7 +52,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         print(f"{job_ref.job}: {settings_text(settings)}")
     if job.state is State.STOPPED:
-        note(f"the job is stopped; what was set holds when it goes on: {job_ref.command('resume')}")
+        note(f"the job is stopped; the new settings apply when it is resumed: {job_ref.command('resume')}")
     elif not workers:
-        note(f"no worker is at it; run the same crawl again, or: {job_ref.command('worker')}")
+        note(f"no worker is running; run the same crawl again, or: {job_ref.command('worker')}")
     return 0

@@ -15,11 +15,21 @@ DEFAULT = "default"
 
 
 def configure(parser: Parser) -> None:
+    parser.describe(
+        "[SPIDER] [options]",
+        text="List every setting, its value and where the value comes from. Passwords are masked.",
+        examples=[
+            ("skitter settings --changed", "Show what the project and the environment change"),
+            ("skitter settings books.py --set delay_seconds=2 --json", "Show the settings of a spider as JSON"),
+        ],
+    )
     parser.add_argument(
-        "spider", nargs="?", metavar="SPIDER", help="whose settings count too; its file is run; default: none"
+        "spider", nargs="?", metavar="SPIDER", help="include the settings of this spider; its file is run"
     )
     add_spider_argument_option(parser)
-    parser.add_argument("--changed", action="store_true", help="only those that are not the default")
+    parser.group("Output").add_argument(
+        "--changed", action="store_true", help="only settings that differ from the default"
+    )
     add_job_setting_options(parser, CRAWL_OPTIONS)
     add_verbosity_options(parser)
 
@@ -40,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
     if rows:
         print("\n".join(table((row["name"], clean(shown_value(row["value"])), clean(_origin(row))) for row in rows)))
     elif options.changed:
-        note("every setting has its default")
+        note("all settings have their defaults")
     return 0
 
 

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from skitter.cli.arguments import TOKEN_VARIABLE, Override, did_you_mean
-from skitter.errors import SettingsError
+from skitter.cli.arguments import TOKEN_VARIABLE, Override
+from skitter.errors import SettingsError, did_you_mean
 from skitter.model.schedule import SCHEDULE_VARIABLE
 from skitter.settings import ALERTS, CREDENTIALS, Settings
 from skitter.spiders.crawlo_config import crawlo_names, values_of_config
@@ -90,7 +90,7 @@ def read_project(folder: Path) -> Project:
     for name, listed in tables.items():
         if not isinstance(listed, list):
             raise SettingsError(
-                f"not a list of tables in {origin}: {name}", hint=f"each begins with [[{name}]], in two brackets"
+                f"not a list of tables in {origin}: {name}", hint=f"begin each with [[{name}]], in double brackets"
             )
     return Project(
         (origin, values),
@@ -149,8 +149,8 @@ def collect_run(
     for override in overrides:
         if override.name in Settings().job_wide():
             raise SettingsError(
-                f"belongs to the whole job, not to one worker: {override.origin} {override.name}={override.value}",
-                hint="give it to skitter crawl",
+                f"applies to the whole job, not to one worker: {override.origin} {override.name}={override.value}",
+                hint="set it with skitter crawl",
             )
     return collect(spider=("", {}), project=project, environment=environment, config=config, overrides=overrides)
 
@@ -165,7 +165,7 @@ def _with_tables(project: Project, environment: Mapping[str, str]) -> Layer:
     for name, table in ((CREDENTIALS, CREDENTIALS), (ALERTS, "alert")):
         if name in values:
             # With secrets in them, as Python may give it.
-            raise SettingsError(f"not a setting of a table in {origin}: {name}", hint=f"write [[{table}]] tables")
+            raise SettingsError(f"not a plain setting in {origin}: {name}", hint=f"write [[{table}]] tables")
     if project.credentials[1]:
         from skitter.cli.credential_tables import read_credentials
 
@@ -204,7 +204,7 @@ def _read_toml(path: Path) -> dict[str, Any] | None:
         return None
     except OSError as error:
         raise SettingsError(
-            f"cannot be read: {path.name}: {error.strerror}", hint="check its owner and mode"
+            f"cannot be read: {path.name}: {error.strerror}", hint="check the owner and mode of the file"
         ) from error
     # Most folders have no such file, and a crawl there starts without what reads one.
     import tomllib
@@ -212,7 +212,9 @@ def _read_toml(path: Path) -> dict[str, Any] | None:
     try:
         return tomllib.loads(text.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise SettingsError(f"not TOML: {path.name}: {error}", hint="correct the file, or move it away") from error
+        raise SettingsError(
+            f"invalid TOML: {path.name}: {error}", hint="correct the file, or move it elsewhere"
+        ) from error
 
 
 def _from_environment(environment: Mapping[str, str]) -> list[Layer]:
@@ -238,7 +240,7 @@ def _run_module(config: str) -> dict[str, Any]:
             values = runpy.run_path(config)
     except Exception as error:
         raise SettingsError(
-            f"a settings module that fails: {config}: {type(error).__name__}: {error}",
+            f"the settings module fails: {config}: {type(error).__name__}: {error}",
             hint="run with -v for the traceback",
         ) from error
     own = {name: value for name, value in values.items() if name.isupper() and not name.startswith("_")}

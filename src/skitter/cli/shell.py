@@ -20,14 +20,29 @@ request   {request}
 spider    {spider}
 settings  those of the project and the spider
 fetch(URL or Request)  fetch a page, which becomes response
-view(response)         look at it in a browser"""
+view(response)         open it in a browser"""
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("page", nargs="?", metavar="URL|FILE", help='a page, a file of HTML, or "-": standard input')
+    parser.describe(
+        "[URL|FILE|-] [options]",
+        "URL -c CODE [options]",
+        text="Open a prompt (IPython if installed) with response, request, spider, settings, fetch() and view().\n"
+        "Pages are fetched as a crawl would fetch them.",
+        examples=[
+            ("skitter shell http://127.0.0.1:8600/", "Try selectors on a page"),
+            (
+                "skitter shell http://127.0.0.1:8600/books/1.html -c 'response.css(\"h1::text\").get()'",
+                "Print the value of one expression",
+            ),
+        ],
+    )
+    parser.add_argument("page", nargs="?", metavar="URL|FILE", help='a page, an HTML file, or "-" for standard input')
     add_page_options(parser)
-    parser.add_argument("-c", "--code", metavar="CODE", help="run this instead of a prompt, and print its value")
-    parser.add_argument("--url", default=NO_PAGE_URL, metavar="URL", help="where a FILE is from, for its links")
+    parser.add_argument("-c", "--code", metavar="CODE", help="run this code instead of a prompt, and print its value")
+    parser.add_argument(
+        "--url", default=NO_PAGE_URL, metavar="URL", help=f"base URL for the links of a FILE (default {NO_PAGE_URL})"
+    )
     add_verbosity_options(parser)
 
 
@@ -98,7 +113,7 @@ def read_file(name: str, url: str) -> Response:
     try:
         body = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
     except OSError as error:
-        hint = "a URL reads https://example.com/" if not Path(name).exists() else "give a file that can be read"
+        hint = "write a URL as https://example.com/" if not Path(name).exists() else "give a readable file"
         raise UsageError(f"neither a URL nor a file: {name}: {error.strerror}", hint=hint) from error
     request = Request(seed_url(url))
     return response_of(Page(url=request.url, status=200, headers=[], body=body), request)
@@ -124,7 +139,7 @@ def run_code(code: str, names: dict[str, Any], *, as_json: bool = False) -> None
         statements = compile(code, "<code>", "exec")
     except SyntaxError as error:
         raise UsageError(
-            f"not Python: {code}: {error.msg}", hint="quote it for your shell: -c 'response.title'"
+            f"invalid Python: {code}: {error.msg}", hint="quote it for your shell: -c 'response.title'"
         ) from error
     exec(statements, names)  # noqa: S102  the user's own command line
 

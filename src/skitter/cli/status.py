@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from skitter.model.bloom_stats import BloomStats
     from skitter.model.job import HostSeen
 
-PLACES = ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded", "seen")
+PLACES = ("queued", "delayed", "leased", "done", "redirected", "failed", "excluded", "seen")
 QUEUES = 5
 WATCH_SECONDS = 2.0
 MAX_WORKERS = 20
@@ -22,14 +22,25 @@ MAX_WORKERS = 20
 
 
 def configure(parser: Parser) -> None:
+    parser.describe(
+        "[options]",
+        text="Show the state of a job at one instant: counts, speed, workers, outputs, hosts and errors.",
+        examples=[
+            ("skitter status --job books --watch", "Watch a job of this folder"),
+            (
+                "skitter status --frontier redis://127.0.0.1:6379 --job books --json",
+                "Print the state of a job in Redis as JSON",
+            ),
+        ],
+    )
     add_job_options(parser)
-    parser.add_argument(
+    parser.group("Output").add_argument(
         "--watch",
         type=seconds,
         nargs="?",
         const=WATCH_SECONDS,
         metavar="SECONDS",
-        help=f"again and again, every {WATCH_SECONDS:g} seconds or so often, until the job ends or Ctrl-C",
+        help=f"refresh every SECONDS (default {WATCH_SECONDS:g}) until the job ends or Ctrl-C",
     )
     add_verbosity_options(parser)
 
@@ -63,7 +74,7 @@ def run(options: argparse.Namespace) -> int:
         print("\n".join(shown(status)))
         is_new = is_starting(status.started_at, status.seen, time.time())
         if status.state is State.RUNNING and not status.workers and not is_new:
-            note(f"to go on, run the same crawl again, or: {job_ref.command('worker')}")
+            note(f"to resume, run the same crawl again, or: {job_ref.command('worker')}")
     return 0
 
 
@@ -72,6 +83,8 @@ def as_json(status: StatusView) -> dict[str, Any]:
 
     fields: dict[str, Any] = msgspec.to_builtins(status)
     return fields | {
+        # Its former name, until 0.3.
+        "dead": status.failed,
         "pages_per_second": round(status.pages_per_second, 2),
         "overdue_seconds": round(status.overdue_seconds, 3),
     }
@@ -91,32 +104,33 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
         *_nodes(status),
     ]
     if status.seeding:
-        lines.append("seeding   not over yet")
+        lines.append("seeding   in progress")
     elif status.seeding_problem:
         lines.append(f"seeding   {seeding_line(status.seeding_problem)}")
         if verbose:
             lines += [f"          | {line}" for line in clean_block(status.reason).splitlines()]
     lines += _changed_settings(status)
     if status.blocking:
-        lines.append(f"blocked   by sink: {clean(', '.join(status.blocking))}")
+        lines.append(f"blocked   by output: {clean(', '.join(status.blocking))}")
+    lines += _paused_hosts(status)
     lines += _intakes(status)
     lines += _needs(status)
     lines += _dedup(status.dedup)
     if not status.exact:
-        lines.append("counts    not from one instant: the job is too busy")
+        lines.append("counts    not exact: the job changes too fast to be counted at one instant")
     lines += ["", *table(_places(status), right=[1]), ""]
-    cached = f", {count(tally['cached'], 'answer')} from a cache" if tally.get("cached") else ""
+    cached = f", {count(tally['cached'], 'response')} from the cache" if tally.get("cached") else ""
     lines.append(
         f"{count(status.items, 'item')}, {number(status.undelivered)} undelivered,"
-        f" {size(tally.get('bytes', 0))} fetched{cached}, {number(tally.get('duplicates', 0))} links already known"
+        f" {size(tally.get('bytes', 0))} fetched{cached}, {number(tally.get('duplicates', 0))} duplicate links"
     )
     for sink in status.sinks:
-        owner = f", by {clean(sink.owner)}" if sink.owner else ", by nobody" if sink.undelivered else ""
+        owner = f", by {clean(sink.owner)}" if sink.owner else ", no writer" if sink.undelivered else ""
         rejected = f", {number(sink.rejected)} rejected" if sink.rejected else ""
-        trouble = f"; away: {clean(sink.trouble)}" if sink.trouble else ""
+        trouble = f"; unavailable: {clean(sink.trouble)}" if sink.trouble else ""
         lines.append(f"  {clean(sink.target)}: {number(sink.undelivered)} undelivered{rejected}{owner}{trouble}")
     if unstored := tally.get("rejected"):
-        lines.append(f"{count(unstored, 'item')} could not be stored: the rejects file has the reasons")
+        lines.append(f"{count(unstored, 'item')} could not be stored: see the reasons in the rejects file")
     if status.dropped:
         dropped = (f"{clean(name)} {number(n)}" for name, n in by_class(status.dropped))
         lines.append("items dropped: " + ", ".join(dropped))
@@ -141,7 +155,7 @@ def _hooks(status: StatusView) -> list[str]:
         if counted
     ]
     if status.awaits_close:
-        lines.append("on_close was not called yet: the same crawl command calls it, and so does skitter worker")
+        lines.append("on_close has not been called yet; the same crawl command or skitter worker calls it")
     return lines
 
 
@@ -159,7 +173,7 @@ def _changed_settings(status: StatusView) -> list[str]:
 def _places(status: StatusView) -> list[tuple[str, str, str]]:
     from skitter.cli.terminal_text import by_class, clean, number
 
-    remarks = {"dead": ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(status.errors))}
+    remarks = {"failed": ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(status.errors))}
     if status.unchanged:
         remarks["done"] = f"{number(status.unchanged)} of them unchanged"
     return [(name, number(getattr(status, name)), remarks.get(name, "")) for name in PLACES]
@@ -194,7 +208,7 @@ def _dedup(filled: BloomStats | None) -> list[str]:
     line = (
         f"dedup     Bloom filter with {number(filled.items)} of {number(filled.capacity)} pages in"
         f" {size(filled.bits // 8)}, {filled.fill:.1%} of its bits set:"
-        f" takes {100 * filled.implied_error_rate:.2g} % of new pages for known"
+        f" mistakes {100 * filled.implied_error_rate:.2g} % of new pages for duplicates"
     )
     return [line]
 
@@ -205,7 +219,7 @@ def _workforce(status: StatusView) -> str:
     parts = [str(status.workers)]
     skipping = [worker for worker in status.worker_list if worker.problem]
     if silent := len(status.worker_list) - status.workers - len(skipping):
-        parts.append(f"{silent} silent or gone")
+        parts.append(f"{silent} not responding")
     if skipping:
         parts.append(f"skipped by {clean(', '.join(sorted({worker.host_name for worker in skipping})))}")
     if status.overdue_seconds:
@@ -243,12 +257,21 @@ def _intakes(status: StatusView) -> list[str]:
                 parts.append(f"{number(intake.backlog)} waiting")
             if intake.lag_seconds:
                 parts.append(f"the oldest for {duration(intake.lag_seconds)}")
-            parts.append(f"read by {', '.join(map(clean, intake.owners))}" if intake.owners else "read by nobody")
+            parts.append(f"read by {', '.join(map(clean, intake.owners))}" if intake.owners else "no reader")
         parts += [clean(remark) for remark in (intake.paused, intake.trouble) if remark]
         lines.append(f"intake    {clean(intake.source)}, {'closed' if intake.closed else 'open'}: {', '.join(parts)}")
     if status.waits_for_intakes:
         lines.append("waits     for messages: the job finishes when its intakes are closed (--until-idle, --no-intake)")
     return lines
+
+
+def _paused_hosts(status: StatusView) -> list[str]:
+    from skitter.cli.terminal_text import count
+
+    if not status.paused_hosts:
+        return []
+    only = "; nothing else is left to do" if status.blocked_by == "paused hosts" else ""
+    return [f"paused    {count(status.paused_hosts, 'host')}, by an operator (skitter hosts --state paused){only}"]
 
 
 def _needs(status: StatusView) -> list[str]:
@@ -292,13 +315,13 @@ def _short(seconds: float) -> str:
 
 
 def _workers(status: StatusView, now: float, limit: int | None, width: int | None) -> list[str]:
-    from skitter.cli.terminal_text import clean, clock, duration, number, rate, shorten, table
+    from skitter.cli.terminal_text import clean, clock, duration, number, rate, shorten, size, table
 
     if not status.worker_list:
         return []
     ordered = sorted(status.worker_list, key=lambda worker: (worker.alive, worker.id))
     versions = {worker.version for worker in ordered if worker.version}
-    heads = ("workers", "pid", "is", "waits for", "slots", "share", "pages/s", "latency", "heard", "up")
+    heads = ("workers", "pid", "is", "waits for", "slots", "share", "pages/s", "latency", "memory", "heard", "up")
     rows = [(*heads, "skitter" if len(versions) > 1 else "")]
     rows += [
         (
@@ -310,16 +333,17 @@ def _workers(status: StatusView, now: float, limit: int | None, width: int | Non
             f"{worker.share:.0%}" if worker.share else "-",
             rate(worker.pages_per_second) if worker.slots and worker.alive else "-",
             duration(worker.latency_seconds) if worker.latency_seconds else "-",
+            size(worker.memory_bytes) if worker.memory_bytes and worker.alive else "-",
             "now" if worker.silent_seconds < 1 else f"{duration(worker.silent_seconds)} ago",
             clock(now - worker.started_at) if worker.started_at and worker.alive else "-",
             clean(worker.version) if len(versions) > 1 else "",
         )
         for worker in ordered[:limit]
     ]
-    right = [1, 4, 5, 6, 7, 8, 9]
+    right = [1, 4, 5, 6, 7, 8, 9, 10]
     lines = table(rows, right=right)
     if width is not None and (excess := max(map(len, lines)) - width) > 0:
-        room = max(len(heads[0]), 12, max(len(row[0]) for row in rows) - excess)
+        room = max(len(heads[0]), 10, max(len(row[0]) for row in rows) - excess)
         lines = table([(shorten(row[0], room), *row[1:]) for row in rows], right=right)
     if limit is not None and len(ordered) > limit:
         lines.append(f"and {number(len(ordered) - limit)} more; -v lists all")
@@ -331,12 +355,14 @@ def _activity(worker: WorkerView) -> str:
 
     if worker.problem:
         return f"skipped: {clean(worker.problem)}"
-    return (clean(worker.doing) or "-") if worker.alive else "gone, or cut off"
+    return (clean(worker.doing) or "-") if worker.alive else "not responding"
 
 
 def _trouble(host: HostSeen) -> str:
     from skitter.cli.terminal_text import clean, count
 
+    if host.paused:
+        return "paused by an operator"
     if host.stopped_by:
         return f"stopped after {count(host.pages, 'page')} ({host.stopped_by})"
     return f"{clean(host.error_class)} ({host.strikes} in a row)" if host.strikes else "-"

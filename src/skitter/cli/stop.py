@@ -8,6 +8,17 @@ from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
 
 
 def configure(parser: Parser) -> None:
+    parser.describe(
+        "[options]",
+        text="Let the requests in flight end, then stop the job and its workers. The same crawl resumes it.",
+        examples=[
+            ("skitter stop --job books", "Stop a job of this folder"),
+            (
+                "skitter stop --frontier redis://127.0.0.1:6379 --job books --json",
+                "Stop a job in Redis, and print its state as JSON",
+            ),
+        ],
+    )
     add_job_options(parser)
     add_verbosity_options(parser)
 

@@ -22,18 +22,45 @@ if TYPE_CHECKING:
 
 
 def configure(parser: Parser) -> None:
+    parser.describe(
+        "URL... [options]",
+        "SPIDER [options]",
+        "file.py:function URL... [options]",
+        "[SPIDER] --intake URL [options]",
+        text="Create a job, resume it or start its next run, as crawl would, without working on it: the nodes of a\n"
+        "fleet (skitter worker --every-job) do the work. The job waits if no node is running.",
+        examples=[
+            (
+                "skitter submit http://127.0.0.1:8600/ --frontier redis://127.0.0.1:6379 -o kafka://127.0.0.1/#pages",
+                "Leave a crawl to the fleet; every node can reach the output",
+            ),
+            (
+                "skitter submit books.py --priority high --deliver node1 -o books.jsonl",
+                "Serve this job first; node1 writes the file",
+            ),
+        ],
+    )
     add_definition_options(parser)
     add_output_options(parser, overwrite=False)
-    parser.add_argument(
+    parser.group("Job").add_argument(
         "--priority",
         action=SetAction,
         setting="job_priority",
         type=priority,
         metavar="N",
-        help="of the job: the highest gets workers first; low, normal, high, critical, or a whole number",
+        help="priority of the job, the highest first: low, normal (default), high, critical, or a whole number",
     )
     add_job_setting_options(
-        parser, [*JOB_OPTIONS, ("--deliver", "deliver_node", "NODE", "the node (--name) that writes files")]
+        parser,
+        [
+            *JOB_OPTIONS,
+            (
+                "--deliver",
+                "deliver_node",
+                "NODE",
+                "the node (worker --name) that writes files, sqlite: and s3:// outputs",
+            ),
+        ],
     )
     add_verbosity_options(parser, quiet=True)
 
@@ -60,7 +87,7 @@ def run(options: argparse.Namespace) -> int:
         print(f"{submitted.job}: run {submitted.run} is {submitted.begun}, {submitted.state}")
     if not submitted.workers:
         at = f" --frontier {submitted.frontier}" if options.frontier else ""
-        say(f"no worker is at it; a fleet: skitter worker --every-job{at}")
+        say(f"no worker is running; start a fleet node: skitter worker --every-job{at}")
     return of_signal(signal) if signal else 0
 
 

@@ -61,10 +61,14 @@ def as_json(summary: Summary, job_ref: JobRef) -> dict[str, Any]:
 
 def as_text(summary: Summary) -> list[str]:
     """Format the summary as text."""
-    # The counts are those of the run; time and speed are this command's own.
-    joint = " in all; this time" if summary.begun in ("resumed", "joined") else " in"
-    pages = f"{count(summary.pages, 'page')}{joint} {duration(summary.seconds)}"
-    lines = [f"{_ending(summary)}: {pages} ({rate(summary.pages_per_second)} pages/s), {size(summary.bytes)}"]
+    pages, seconds = count(summary.pages, "page"), duration(summary.seconds)
+    speed = f"{rate(summary.pages_per_second)} pages/s"
+    if summary.begun in ("resumed", "joined"):
+        # The counts are those of the run; time and speed are this command's own.
+        first = f"{pages}, {size(summary.bytes)} in all; this time {seconds} ({speed})"
+    else:
+        first = f"{pages} in {seconds} ({speed}), {size(summary.bytes)}"
+    lines = [f"{_ending(summary)}: {first}"]
     unchanged = [f"{number(summary.unchanged)} unchanged"] if summary.unchanged else []
     cached = [f"{number(summary.cached)} from the cache"] if summary.cached else []
     parts = [
@@ -74,7 +78,7 @@ def as_text(summary: Summary) -> list[str]:
         f"{number(summary.failed)} failed",
         f"{number(summary.redirected)} redirected",
         f"{number(summary.excluded)} excluded",
-        f"{number(summary.duplicates)} links already known",
+        f"{number(summary.duplicates)} duplicate links",
     ]
     lines.append("  " + ", ".join(parts))
     if summary.delivered_earlier:
@@ -82,14 +86,14 @@ def as_text(summary: Summary) -> list[str]:
     if errors := by_class(summary.errors):
         lines.append("  failed by class: " + ", ".join(f"{name} {number(n)}" for name, n in errors))
     if summary.rejected:
-        lines.append(f"  {count(summary.rejected, 'item')} rejected: the rejects file has the reasons")
+        lines.append(f"  {count(summary.rejected, 'item')} rejected: see the reasons in the rejects file")
     if dropped := by_class(summary.dropped):
         lines.append("  dropped: " + ", ".join(f"{name} {number(n)}" for name, n in dropped))
     for words, counted in (("hooks", summary.decisions), ("counters", summary.stats)):
         if counted:
             lines.append(f"  {words}: " + ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(counted)))
     if summary.undelivered:
-        lines.append(f"  {count(summary.undelivered, 'item')} not written yet")
+        lines.append(f"  {count(summary.undelivered, 'item')} undelivered")
     return lines
 
 
@@ -97,7 +101,7 @@ def _kept(summary: Summary) -> str:
     if not summary.items or summary.outputs == ["-"]:
         return ""
     if not summary.outputs:
-        return " (not kept: no output was named)"
+        return " (not kept: no output)"
     first, *others = (clean(without_secrets(target)) for target in summary.outputs)
     return f" in {first}" + (f" and {len(others)} more" if others else "")
 
@@ -114,14 +118,14 @@ def next_steps(summary: Summary, job_ref: JobRef, again: Sequence[str]) -> list[
     """Return hints with the next commands. ``again`` is the command that ran; a memory frontier is gone by now."""
     if job_ref.frontier.startswith("memory:"):
         kept = summary.state == "finished" and not summary.failed
-        return [] if kept else ["nothing was kept: --frontier sqlite:PATH lets a crawl go on and be looked into"]
+        return [] if kept else ["nothing was kept; use --frontier sqlite:PATH to resume and inspect a crawl"]
     steps = []
     if summary.signal or summary.state != "finished":
-        steps.append(f"to go on: {_continuation(summary, job_ref, again)}")
+        steps.append(f"to resume: {_continuation(summary, job_ref, again)}")
     if summary.failed and not exit_codes.no_seed_done(summary):
-        steps.append(f"what failed, and why: {job_ref.command('failed')}")
+        steps.append(f"to see what failed and why: {job_ref.command('failed')}")
     if summary.blocked_by == "sink" or (summary.undelivered and not steps):
-        steps.append(f"to write what is left: {job_ref.command('drain', '-o', 'FILE')}")
+        steps.append(f"to write the undelivered items: {job_ref.command('deliver', '-o', 'FILE')}")
     if summary.items and not summary.outputs and again[1] == "crawl":
         # An unfinished run goes on: what its pages have brought so far is not fetched again for an output.
         anew = [] if summary.state == "finished" else ["--fresh"]
@@ -135,7 +139,7 @@ def _continuation(summary: Summary, job_ref: JobRef, again: Sequence[str]) -> st
     stopped = summary.state in ("stopped", "draining")
     if stopped and summary.reason == "max_pages":
         if again[1] != "crawl":
-            return "skitter crawl as it was started, with a larger --max-pages"
+            return "skitter crawl as it was started, with a higher --max-pages"
         return _repeated([*_without_limit(again), "--max-pages", str(2 * summary.pages)])
     if stopped and summary.reason in ("close_after_items", "close_after_errors") and again[1] == "crawl":
         return _repeated([*again, "--set", f"{summary.reason}=none"])
@@ -147,12 +151,12 @@ def _continuation(summary: Summary, job_ref: JobRef, again: Sequence[str]) -> st
 def reason_hint(summary: Summary, job_ref: JobRef) -> str:
     """Return the hint for a crawl without a page of a seed."""
     if job_ref.frontier.startswith("memory:"):
-        return "crawl without --frontier memory: to be able to look into it"
+        return "crawl without --frontier memory: to inspect the job"
     if summary.failed:
         return f"{job_ref.command('failed')} lists the reasons"
     if not summary.excluded and not summary.redirected:
-        return "the spider's start() gave no request for a page"
-    return f"{job_ref.command('why', 'URL')} tells the reason"
+        return "the spider's start() yielded no request for a page"
+    return f"{job_ref.command('why', 'URL')} shows the reason"
 
 
 def _without_limit(command: Sequence[str]) -> list[str]:

@@ -8,8 +8,7 @@ from pathlib import Path
 
 from skitter.app.crawl_source import CrawlSource, seed_url, source_of_spider, source_of_urls
 from skitter.app.intakes import job_name_of_intake
-from skitter.cli.arguments import did_you_mean
-from skitter.errors import SpiderError, UsageError
+from skitter.errors import SpiderError, UsageError, did_you_mean
 from skitter.spiders.foreign_project import list_project_spiders
 from skitter.spiders.loading import full_reference, load_spider
 from skitter.spiders.spider_files import named_spiders
@@ -17,6 +16,7 @@ from skitter.spiders.spider_files import named_spiders
 _SPIDER_FILE = re.compile(r"\.py(:.*)?$")
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+-]*:")
 _HOSTLIKE = re.compile(r"localhost\b|[^\s:/]+\.[^\s:/]+|\[[0-9a-fA-F:.]+\]", re.IGNORECASE)
+_LOOPBACK = re.compile(r"localhost\b|127\.|\[::1\]")
 
 
 def find_source(
@@ -67,14 +67,17 @@ def find_spider(word: str, folder: Path, spider_paths: Sequence[str]) -> str:
     if len(references) == 1:
         return references[0]
     if references:
-        raise SpiderError(f"several spiders of one name: {word}", hint=f"name one of them: {', '.join(references)}")
+        raise SpiderError(f"several spiders with this name: {word}", hint=f"choose one: {', '.join(references)}")
     if (folder / word).is_file():
         raise SpiderError(f"not a spider file: {word}", hint="a spider's file ends in .py")
     if near := did_you_mean(word, known):
         raise SpiderError(f"no such spider: {word}", hint=near)
     if _HOSTLIKE.match(word):
-        raise UsageError(f"a URL without a scheme: {word}", hint=f"did you mean https://{word} ?")
+        scheme = "http" if _LOOPBACK.match(word) else "https"
+        raise UsageError(f"a URL without a scheme: {word}", hint=f"did you mean {scheme}://{word} ?")
     if _SCHEME.match(word):
         return seed_url(word)  # mailto: and its like, which it refuses in its own words
-    there = f"here: {', '.join(sorted(known))}" if known else f"none was found in {', '.join(spider_paths)}"
-    raise SpiderError(f"neither a URL nor a spider: {word}", hint=f"https://{word} is a URL; spiders by name, {there}")
+    there = f"{', '.join(sorted(known))}" if known else f"none in {', '.join(spider_paths)}"
+    raise SpiderError(
+        f"neither a URL nor a spider: {word}", hint=f"https://{word} is a URL; spiders found by name: {there}"
+    )

@@ -14,15 +14,27 @@ if TYPE_CHECKING:
     from skitter.app.views.why import Reason, WhyView
     from skitter.cli.job_ref import JobRef
 
-HOW_TO_IGNORE = "to fetch it nevertheless: --ignore-robots"
-_STATES = {"unseen": "never seen", "known": "known from an earlier run"}
+HOW_TO_IGNORE = "to fetch it anyway: --ignore-robots"
+_STATES = {"unseen": "never seen", "known": "recorded by an earlier run"}
 RULES = {
-    "guard": "it leads to a private address that no seed has named (--allow-private)",
+    "guard": "it leads to a private address that is not the host of a seed (--allow-private)",
 }
 
 
 def configure(parser: Parser) -> None:
-    parser.add_argument("url", metavar="URL", nargs="?", default="", help="as it stands in a page or in the results")
+    parser.describe(
+        "URL [options]",
+        text="Explain what a job knows about a URL: queued, in flight, done, failed or excluded, by which rule, and\n"
+        "on which page it was found. For a URL that was never seen, the rules are checked again.",
+        examples=[
+            ("skitter why http://127.0.0.1:8600/private/ --job books", "Explain why a page was not fetched"),
+            (
+                "skitter why http://127.0.0.1:8600/books/1.html --frontier redis://127.0.0.1:6379 --job books --json",
+                "Print the same as JSON",
+            ),
+        ],
+    )
+    parser.add_argument("url", metavar="URL", nargs="?", default="", help="the URL, as in a page or in the results")
     add_job_options(parser)
     add_verbosity_options(parser)
 
@@ -69,7 +81,7 @@ def _sentences(reason: Reason, view: WhyView, job_ref: JobRef) -> list[str]:
     sentences = [_WORDS[reason.kind](reason.values)]
     if reason.kind == "spent":
         url = view.trace.url if view.trace else view.url
-        sentences.append(f"the whole error: {job_ref.command('failed', '--url', url)}")
+        sentences.append(f"full error: {job_ref.command('failed', '--url', url)}")
         sentences.append(f"to try again: {job_ref.command('retry', url)}")
     elif reason.kind == "robots_rule" or (reason.kind == "excluded" and reason.values["error_class"] == "robots"):
         sentences.append(HOW_TO_IGNORE)
@@ -99,22 +111,23 @@ def _tried(values: dict[str, Any]) -> str:
 
 def _job_not_running(values: dict[str, Any]) -> str:
     why = f" by {values['reason']}" if values["reason"] else ""
-    return f"the job is {values['state']}{why}: nothing is started"
+    return f"the job is {values['state']}{why}: no requests are started"
 
 
 def _host_blocked(values: dict[str, Any]) -> str:
     trouble = f" after {values['error_class']}" if values["error_class"] else ""
-    return f"its host is left alone for {duration(values['seconds'])}{trouble}"
+    return f"its host is blocked for {duration(values['seconds'])}{trouble}"
 
 
 def _host_budget(values: dict[str, Any]) -> str:
-    return f"its host has had its {count(values['pages'], 'page')} ({values['stopped_by']}): it will be excluded"
+    budget = f"its budget of {count(values['pages'], 'page')} ({values['stopped_by']})"
+    return f"its host has reached {budget}: it will be excluded"
 
 
 def _need(values: dict[str, Any]) -> str:
     workers = values["workers"]
     if not workers:
-        return f"it waits for a worker that can serve its need {values['need']}: there is none"
+        return f"no worker can serve its need {values['need']}"
     return f"it needs {values['need']}, which {count(workers, 'worker')} can serve now"
 
 
@@ -141,7 +154,7 @@ def _excluded(values: dict[str, Any]) -> str:
 
 
 def _redirected(values: dict[str, Any]) -> str:
-    return f"{_status(values)}{instant(values['ended_at'])}; where it led to is a request of its own"
+    return f"{_status(values)}{instant(values['ended_at'])}; its destination is a separate request"
 
 
 def _fetched(values: dict[str, Any]) -> str:
@@ -155,7 +168,7 @@ def _status(values: dict[str, Any]) -> str:
 def _history(values: dict[str, Any]) -> str:
     due = f"due {instant(values['next_at'])}"
     if not values["visits"]:
-        return f"fetched {instant(values['fetched_at'])} and never again so far; {due}"
+        return f"fetched {instant(values['fetched_at'])} once; {due}"
     found = ", ".join(f"after {_span(seconds)} {'yes' if yes else 'no'}" for seconds, yes in values["visits"])
     every = f"about every {_span(1 / values['rate'])}"
     return (
@@ -171,15 +184,15 @@ def _span(seconds: float) -> str:
 def _outside_scope(values: dict[str, Any]) -> str:
     return (
         f"outside the scope: {values['host']} is not among the seeds' hosts ({', '.join(values['hosts'])})"
-        " nor, as far as these tell, one that a seed was redirected to"
+        " or, as far as is known, a host that a seed was redirected to"
     )
 
 
 def _link_pattern(values: dict[str, Any]) -> str:
     patterns = " ".join(values["patterns"])
     if values["rule"] == "include":
-        return f"links to it are not followed: --include is not found in it: {patterns}"
-    return f"links to it are not followed: --exclude is found in it: {patterns}"
+        return f"links to it are not followed: no match for --include: {patterns}"
+    return f"links to it are not followed: matches --exclude: {patterns}"
 
 
 def _trap(values: dict[str, Any], where: str = "") -> str:
@@ -193,26 +206,27 @@ _WORDS: dict[str, Callable[[dict[str, Any]], str]] = {
     "origin": _origin,
     "tried": _tried,
     "job_not_running": _job_not_running,
-    "no_worker": lambda _: "no worker is at the job",
+    "no_worker": lambda _: "no worker is running",
     "need": _need,
-    "blocked_by_sink": lambda values: f"the outbox is full: blocked by sink {values['target']}",
+    "blocked_by_sink": lambda values: f"the outbox is full: blocked by the output {values['target']}",
+    "host_paused": lambda _: "an operator has paused its host; skitter hosts resume ends the pause",
     "host_blocked": _host_blocked,
     "host_budget": _host_budget,
     "host_queue": _host_queue,
     "not_before": lambda values: f"not before {duration(values['seconds'])} from now",
     "address_full": lambda values: (
-        f"it waits for its address: {values['address']} has as many in flight as per_ip allows"
+        f"it waits for its IP address: {values['address']} has as many requests in flight as per_ip allows"
     ),
-    "ready": lambda _: "it may be fetched now, when its turn comes",
+    "ready": lambda _: "it can be fetched now, when its turn comes",
     "leased": lambda values: f"being fetched by worker {values['worker']}, attempt {values['attempt']}",
     "failed": _failed,
     "spent": _spent,
     "excluded": _excluded,
-    "ended": lambda _: "done, or redirected to a request of its own; this frontier keeps no more of what has ended",
-    "delivered": lambda _: "an earlier run has delivered its items, so this one does not fetch it (dedup_scope=job)",
+    "ended": lambda _: "done or redirected; this frontier keeps no details of ended requests",
+    "delivered": lambda _: "an earlier run has delivered its items, so this run does not fetch it (dedup_scope=job)",
     "maybe_seen": lambda values: (
-        "maybe seen: the Bloom filter of pages that are done takes it for known, as it does"
-        f" {100 * values['error_rate']:.2g} % of pages that it has never met (dedup=bloom)"
+        "possibly a duplicate: the Bloom filter of done pages contains it, as it does"
+        f" {100 * values['error_rate']:.2g} % of pages that were never seen (dedup=bloom)"
     ),
     "redirected": _redirected,
     "fetched": _fetched,
@@ -222,9 +236,11 @@ _WORDS: dict[str, Callable[[dict[str, Any]], str]] = {
     "robots_rule": lambda values: f"excluded by {values['rule']}",
     "trap": _trap,
     "trap_if_deep": lambda values: _trap(values, ", if it was found far from a seed"),
-    "not_found": lambda _: "no link to it was found so far, or the spider did not follow it",
-    "max_depth": lambda values: f"links further than {values['max_depth']} from a seed are not followed (--max-depth)",
-    "nofollow": lambda _: "links that say nofollow are not followed (obey_nofollow)",
+    "not_found": lambda _: "no link to it has been found, or the spider did not follow it",
+    "max_depth": lambda values: (
+        f"links more than {values['max_depth']} steps from a seed are not followed (--max-depth)"
+    ),
+    "nofollow": lambda _: "links marked nofollow are not followed (obey_nofollow)",
     "not_finished": lambda _: "the job is not finished: it may still be found",
     "job_ended": lambda values: (
         f"the job is {values['state']} by {values['reason']}, after {duration(values['seconds'])}"

@@ -12,7 +12,7 @@ from skitter.cli.arguments import (
     CACHE_OPTIONS,
     COORDINATOR_OPTION,
     LOG_OPTIONS,
-    METRICS_OPTION,
+    METRICS_OPTIONS,
     PROXIES_OPTION,
     AddAction,
     Parser,
@@ -25,32 +25,61 @@ from skitter.errors import UsageError
 
 
 def configure(parser: Parser) -> None:
+    parser.describe(
+        "[SPIDER] --frontier URL --job NAME [options]",
+        "--every-job [--frontier URL] [--name NODE] [options]",
+        text="Work on a job until it is finished, together with its other workers. The worker needs the frontier,\n"
+        "the name of the job and the spider's code; the settings of the job come with the job.",
+        examples=[
+            (
+                "skitter worker --frontier redis://127.0.0.1:6379 --job books --workers auto",
+                "Join the job books with one process per usable core",
+            ),
+            (
+                "skitter worker --every-job --frontier redis://127.0.0.1:6379 --name node1",
+                "Serve all jobs of a Redis server as the node node1 of a fleet",
+            ),
+        ],
+    )
     parser.add_argument(
-        "spider", nargs="?", default="", metavar="SPIDER", help="where this machine keeps it; default: as the job says"
+        "spider",
+        nargs="?",
+        default="",
+        metavar="SPIDER",
+        help="location of the spider on this machine (default: that of the job)",
     )
     add_job_options(parser)
-    parser.add_argument(
-        "--stay", action="store_true", help="wait for the job to appear, and for more after it is finished"
+    parser.group("Job").add_argument(
+        "--stay", action="store_true", help="wait for the job to appear, and for new runs after it has finished"
     )
     add_intake_options(parser)
-    parser.add_argument(
-        "--every-job", action="store_true", help="serve all jobs of the frontier, by priority and in turns, for ever"
+    parser.group("Job").add_argument(
+        "--every-job",
+        action="store_true",
+        help="serve all jobs of the frontier, or of .skitter, by priority and in turns, until stopped",
     )
-    parser.add_argument("--name", metavar="NODE", help="with --every-job: this node's, for submit --deliver NODE")
+    parser.group("Job").add_argument(
+        "--name", metavar="NODE", help="with --every-job: the name for submit --deliver NODE (default: the host name)"
+    )
     option, setting, metavar, help_text = PROXIES_OPTION
     parser.add_argument(option, action=AddAction, setting=setting, metavar=metavar, help=help_text)
     add_setting_options(
         parser,
         [
-            ("--workers", "workers", "N", "worker processes, default 1; auto: one a core"),
-            ("--concurrency", "concurrency", "N", "requests in flight per worker, default 64"),
+            (
+                "--workers",
+                "workers",
+                "N",
+                "worker processes (default 1); auto: one per usable core, as far as memory allows",
+            ),
+            ("--concurrency", "concurrency", "N", "requests in flight per worker (default 64)"),
             *CACHE_OPTIONS,
             COORDINATOR_OPTION,
-            METRICS_OPTION,
+            *METRICS_OPTIONS,
             *LOG_OPTIONS,
         ],
     )
-    add_verbosity_options(parser, quiet=True, json_help="a one-object summary on stdout at the end")
+    add_verbosity_options(parser, quiet=True, json_help="print a JSON summary at the end")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -59,7 +88,7 @@ def run(options: argparse.Namespace) -> int:
 
         return run_fleet(options)
     if options.name is not None:
-        raise UsageError("a name without a fleet: --name", hint="it goes with --every-job")
+        raise UsageError("--name without --every-job", hint="--name is for nodes of a fleet")
     from pathlib import Path
 
     import msgspec

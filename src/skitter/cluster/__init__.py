@@ -1,6 +1,6 @@
-"""Several processes, servers or machines as one: rings, locks, elections, groups, watched keys, limits of speed.
+"""Coordination of processes, servers and machines: rings, locks, elections, groups, watched keys, rate limits.
 
-``connect(url)`` opens a coordinator; docs/how-to/coordinate.md. Each name is imported when it is first used.
+``connect(url)`` opens a coordinator; docs/how-to/locks-and-elections.md. Each name is imported when it is first used.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from skitter.cluster.membership import MemberChange as MemberChange
     from skitter.cluster.membership import MemberEvent as MemberEvent
     from skitter.cluster.ring import Ring as Ring
-    from skitter.errors import ClusterAwayError as ClusterAwayError
     from skitter.errors import ClusterConflictError as ClusterConflictError
     from skitter.errors import ClusterError as ClusterError
+    from skitter.errors import ClusterUnavailableError as ClusterUnavailableError
     from skitter.errors import LockLostError as LockLostError
 
 __all__ = [
     "BlockingCluster",
     "Check",
     "Cluster",
-    "ClusterAwayError",
     "ClusterConflictError",
     "ClusterError",
+    "ClusterUnavailableError",
     "Delete",
     "Entry",
     "Held",
@@ -53,7 +53,7 @@ _HOME = {
     "BlockingCluster": "skitter.cluster.blocking",
     "Check": "skitter.cluster.contract",
     "Cluster": "skitter.cluster.cluster",
-    "ClusterAwayError": "skitter.errors",
+    "ClusterUnavailableError": "skitter.errors",
     "ClusterConflictError": "skitter.errors",
     "ClusterError": "skitter.errors",
     "Delete": "skitter.cluster.contract",

@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class BlockingHeld:
-    """A lock that this thread has: as ``Held``."""
+    """A lock that this thread holds, like ``Held``."""
 
     def __init__(self, held: Held, wait_for: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
         self.name = held.name
@@ -31,7 +31,7 @@ class BlockingHeld:
 
     @property
     def is_lost(self) -> bool:
-        """Whether another may have the lock by now."""
+        """Whether another process may have the lock by now."""
 
         async def look() -> bool:
             return self._held.lost.is_set()
@@ -39,7 +39,7 @@ class BlockingHeld:
         return bool(self._wait_for(look()))
 
     def wait_until_lost(self, timeout_seconds: float | None = None) -> bool:
-        """Wait until the lock is lost; False: it is not, after this time."""
+        """Wait until the lock is lost; False if it is not lost within this time."""
 
         async def wait() -> bool:
             try:
@@ -52,7 +52,7 @@ class BlockingHeld:
         return bool(self._wait_for(wait()))
 
     def check(self) -> None:
-        """LockLostError if the lock is lost or released."""
+        """Raise LockLostError if the lock is lost or released."""
 
         async def check() -> None:
             self._held.check()
@@ -60,14 +60,14 @@ class BlockingHeld:
         self._wait_for(check())
 
     def extend(self, lifetime_seconds: float | None = None) -> None:
-        """Begin the lifetime anew now. LockLostError: it is lost."""
+        """Restart the lifetime. Raises LockLostError if the lock is lost."""
         self._wait_for(self._held.extend(lifetime_seconds))
 
 
 class BlockingCluster:
     """A connection to a coordinator, made by ``connect_blocking``; ``Cluster`` describes each method.
 
-    Threads may share it: a lock is held by the thread that took it, and two threads exclude each other.
+    Threads may share it: a lock belongs to the thread that took it, and two threads exclude each other.
     """
 
     def __init__(self, url: str, *, session_seconds: float = SESSION_SECONDS) -> None:
@@ -87,7 +87,7 @@ class BlockingCluster:
         self.close()
 
     def close(self) -> None:
-        """Release every lock that is held, leave every group, and disconnect. May be called again."""
+        """Release all locks, leave all groups, and disconnect. May be called again."""
         if self._thread.is_stopped:
             return
         try:
@@ -97,7 +97,7 @@ class BlockingCluster:
 
     @property
     def state(self) -> SessionState:
-        """CONNECTED, SUSPENDED or LOST."""
+        """State: CONNECTED, SUSPENDED or LOST."""
 
         async def look() -> SessionState:
             return self._cluster.state
@@ -114,7 +114,7 @@ class BlockingCluster:
         retry_seconds: float = RETRY_SECONDS,
         reentrant: bool = False,
     ) -> Iterator[BlockingHeld]:
-        """Hold a lock: ``with cluster.lock(name) as held``. LockLostError at the end: it was lost meanwhile."""
+        """Hold a lock: ``with cluster.lock(name) as held``. Raises LockLostError at the end if it was lost."""
         lock = self._cluster.lock(
             name,
             lifetime_seconds=lifetime_seconds,
@@ -135,7 +135,7 @@ class BlockingCluster:
         timeout_seconds: float | None = None,
         retry_seconds: float = RETRY_SECONDS,
     ) -> Iterator[dict[str, int | None]]:
-        """Hold several locks, taken in sorted order; gives the token of each."""
+        """Hold several locks, taken in sorted order; returns the fencing token of each."""
         locks = self._cluster.locks(
             names,
             stripes=stripes,
@@ -153,7 +153,7 @@ class BlockingCluster:
 
     @contextmanager
     def lead(self, name: str, *, lifetime_seconds: float = LIFETIME_SECONDS) -> Iterator[BlockingHeld]:
-        """Wait to be the leader. A thread cannot be stopped: look at ``is_lost`` before every step."""
+        """Wait to become the leader. A thread cannot be stopped, so check ``is_lost`` before every step."""
         with self._holding(self._cluster.lead(name, lifetime_seconds=lifetime_seconds)) as held:
             yield held
 
@@ -165,39 +165,39 @@ class BlockingCluster:
         return BlockingMembership(joined, self._wait_for)
 
     def members(self, group: str) -> dict[str, bytes]:
-        """Return who is in a group, with their data."""
+        """Return the members of a group, with their data."""
         return self._wait_for(self._cluster.members(group))
 
     def watch_members(self, group: str) -> Iterator[MemberEvent]:
-        """Give out who is there as joined, and then every join, leave and change of data."""
+        """Yield the present members as joined, and then every join, leave and change of data."""
         return self._taken(self._cluster.watch_members(group))
 
     def read(self, path: str) -> Entry | None:
-        """Return value and version of a key; None: there is none."""
+        """Return the value and version of a key; None if there is no such key."""
         return self._wait_for(self._cluster.read(path))
 
     def children(self, path: str = "") -> list[str]:
-        """Return the names of the keys directly below."""
+        """Return the names of the direct children of a key."""
         return self._wait_for(self._cluster.children(path))
 
     def put(self, path: str, value: bytes, *, version: int | None = None) -> int:
-        """Write a value, and return its new version. ClusterConflictError: it has another version than expected."""
+        """Write a value, and return its new version. Raises ClusterConflictError if the key has another version."""
         return self._wait_for(self._cluster.put(path, value, version=version))
 
     def delete(self, path: str, *, version: int | None = None, recursive: bool = False) -> bool:
-        """Delete a key; False: there was none."""
+        """Delete a key; False if there was none."""
         return self._wait_for(self._cluster.delete(path, version=version, recursive=recursive))
 
     def transaction(self, steps: Iterable[Step]) -> list[int]:
-        """Do several ``Put``, ``Delete`` and ``Check`` in one step; return the version after each."""
+        """Apply several ``Put``, ``Delete`` and ``Check`` in one step; return the version after each."""
         return self._wait_for(self._cluster.transaction(steps))
 
     def watch(self, path: str) -> Iterator[Snapshot]:
-        """Give out a key with its children, and again after every change."""
+        """Yield a key with its children, and again after every change."""
         return self._taken(self._cluster.watch(path))
 
     def rate(self, key: str, *, per_second: float, burst: int = 1) -> BlockingRateLimit:
-        """Return a limit that all processes share: ``rate.wait()`` before each event."""
+        """Return a rate limit that all processes share: call ``rate.wait()`` before each event."""
         return BlockingRateLimit(self._cluster.rate(key, per_second=per_second, burst=burst), self._wait_for)
 
     @contextmanager
@@ -231,7 +231,7 @@ class BlockingCluster:
 
 
 class BlockingMembership:
-    """Being in a group: as ``Membership``."""
+    """Membership in a group, like ``Membership``."""
 
     def __init__(self, membership: Membership, wait_for: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
         self.name = membership.name
@@ -254,14 +254,14 @@ class BlockingMembership:
 
 
 class BlockingRateLimit:
-    """A limit of speed: as ``RateLimit``."""
+    """A rate limit, like ``RateLimit``."""
 
     def __init__(self, limit: RateLimit, wait_for: Callable[[Coroutine[Any, Any, Any]], Any]) -> None:
         self._limit = limit
         self._wait_for = wait_for
 
     def wait(self, *, timeout_seconds: float | None = None) -> None:
-        """Wait for the turn of one event. TimeoutError: it would come later than that."""
+        """Wait until one event may happen. Raises TimeoutError if that would take longer than ``timeout_seconds``."""
         self._wait_for(self._limit.wait(timeout_seconds=timeout_seconds))
 
     def take(self) -> bool:

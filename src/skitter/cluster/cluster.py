@@ -1,4 +1,4 @@
-"""``skitter.cluster.connect``: locks, election, groups, watched keys and limits of speed that processes share."""
+"""``skitter.cluster.connect``: locks, elections, groups, watched keys and rate limits that processes share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skitter.cluster.membership import AWAY_PAUSE_SECONDS, WATCH_SECONDS, Member
 from skitter.cluster.process_identity import worker_id
 from skitter.cluster.rate_limit import RateLimit
 from skitter.cluster.session import Session
-from skitter.errors import ClusterAwayError, ClusterConflictError, ClusterError, UsageError
+from skitter.errors import ClusterConflictError, ClusterError, ClusterUnavailableError, UsageError
 
 _MAX_NAME = 500
 T = TypeVar("T")
@@ -37,11 +37,11 @@ class Cluster:
         await self.close()
 
     async def open(self) -> None:
-        """Connect. ClusterAwayError: there is no server."""
+        """Connect. Raises ClusterUnavailableError if there is no server."""
         await self._session.open()
 
     async def close(self) -> None:
-        """Release every lock that is held, leave every group, and disconnect."""
+        """Release all locks, leave all groups, and disconnect."""
         for held in self._table.all():
             with suppress(ClusterError):
                 await held.release()
@@ -54,20 +54,20 @@ class Cluster:
 
     @property
     def state(self) -> SessionState:
-        """CONNECTED, SUSPENDED (no answer at the moment) or LOST (none for the time of a session)."""
+        """State: CONNECTED, SUSPENDED (the server is unavailable) or LOST (unavailable for longer than a session)."""
         return self._session.state
 
     @property
     def session_seconds(self) -> float:
-        """After so long without a word from this process, others take it for gone."""
+        """Time without a sign of life after which other processes consider this one dead."""
         return self.coordinator.session_seconds
 
     def states(self) -> AsyncIterator[SessionState]:
-        """Give out the present state, and every change of it."""
+        """Yield the current state, and then every new state."""
         return self._session.states()
 
     def on_state(self, callback: Callable[[SessionState], None]) -> Callable[[], None]:
-        """Have this called, in the loop, with each new state; return what ends that."""
+        """Register a callback, called in the loop with each new state; return a function that unregisters it."""
         return self._session.on_state(callback)
 
     # ---- locks
@@ -84,11 +84,11 @@ class Cluster:
     ) -> Lock:
         """Return a lock: ``async with cluster.lock(name) as held``. The holder is the task that enters it.
 
-        A holder that is killed blocks others for ``lifetime_seconds`` at most; a living one renews by itself.
-        ``timeout_seconds`` limits the waiting for it (TimeoutError), and ``retry_seconds`` is the pause between two
-        attempts where the server keeps no queue. With ``reentrant`` the task that has it may enter it again. With
-        ``stop_on_loss`` the body is cancelled when the lock is lost. LockLostError at the end of the body says that
-        it was lost meanwhile.
+        A killed holder blocks others for at most ``lifetime_seconds``; a live one renews the lock automatically.
+        ``timeout_seconds`` limits the wait for the lock (TimeoutError). ``retry_seconds`` is the pause between two
+        attempts if the server has no queue. With ``reentrant`` the task that holds the lock may enter it again. With
+        ``stop_on_loss`` the body is cancelled when the lock is lost. If the lock was lost during the body,
+        LockLostError is raised at its end.
         """
         return Lock(
             self._session,
@@ -112,7 +112,7 @@ class Cluster:
     ) -> LockSet:
         """Return several locks that are taken in sorted order: ``async with cluster.locks(names) as held``.
 
-        With ``stripes`` all names share so many locks, as many names would be too many.
+        With ``stripes`` all names share that many locks, for cases with too many names.
         """
         named = lock_names((_name(name, "lock") for name in names), stripes)
         made = {
@@ -129,9 +129,10 @@ class Cluster:
         timeout_seconds: float | None = None,
         retry_seconds: float = RETRY_SECONDS,
     ) -> Lock:
-        """Wait to be the leader: ``async with cluster.lead(name)``; the others wait until it has left.
+        """Wait to become the leader: ``async with cluster.lead(name)``. The others wait until the leader has left.
 
-        A leader that is cut off is stopped, by cancellation of the body, before another can begin; LockLostError.
+        If the leader is cut off from the server, its body is cancelled before another leader can begin, and
+        LockLostError is raised.
         """
         return self.lock(
             f"leader of {_name(name, 'election')}",
@@ -148,7 +149,7 @@ class Cluster:
     ) -> Membership:
         """Join a group, by default as ``NODE:PID:STARTED``, until ``leave`` or the end of this process.
 
-        ClusterError: another member has the name, also after ``timeout_seconds``.
+        Raises ClusterError if another member still has the name after ``timeout_seconds``.
         """
         members = self._part(self.coordinator.members, "groups")
         membership = Membership(
@@ -159,44 +160,45 @@ class Cluster:
         return membership
 
     async def members(self, group: str) -> dict[str, bytes]:
-        """Return who is in a group, with their data."""
+        """Return the members of a group, with their data."""
         members = self._part(self.coordinator.members, "groups")
         present = await self._session.call(members.present(_name(group, "group")))
         return {member.name: member.data for member in present}
 
     def watch_members(self, group: str) -> AsyncGenerator[MemberEvent, None]:
-        """Give out who is there as joined, and then every join, leave and change of data, also across outages."""
+        """Yield the present members as joined, and then every join, leave and change of data, also across outages."""
         members = self._part(self.coordinator.members, "groups")
         return watch_members(self._session, members, _name(group, "group"))
 
     # ---- keys
 
     async def read(self, path: str) -> Entry | None:
-        """Return value and version of a key; None: there is none."""
+        """Return the value and version of a key; None if there is no such key."""
         keys = self._part(self.coordinator.keys, "keys")
         return (await self._session.call(keys.snapshot(_path(path)))).entry
 
     async def children(self, path: str = "") -> list[str]:
-        """Return the names of the keys directly below; none if there is no such key."""
+        """Return the names of the direct children of a key; an empty list if there is no such key."""
         keys = self._part(self.coordinator.keys, "keys")
         return list((await self._session.call(keys.snapshot(_path(path)))).children)
 
     async def put(self, path: str, value: bytes, *, version: int | None = None) -> int:
-        """Write a value, with missing parents, and return its new version.
+        """Write a value, create missing parents, and return the new version.
 
-        ``version``: the one it must have now, 0 if it must not be there. ClusterConflictError: it is another.
+        ``version`` is the version that the key must have now; 0 if it must not exist. Raises ClusterConflictError if it
+        has another version.
         """
         return (await self.transaction([Put(path, value, version)]))[0]
 
     async def delete(self, path: str, *, version: int | None = None, recursive: bool = False) -> bool:
-        """Delete a key; False: there was none. ClusterConflictError: it has children, or another version.
+        """Delete a key; False if there was none. Raises ClusterConflictError if it has children or another version.
 
-        With ``recursive`` all that is below it goes too, whatever its version.
+        With ``recursive`` everything below it is deleted too, whatever its version.
         """
         keys = self._part(self.coordinator.keys, "keys")
         if recursive:
             if version is not None:
-                raise UsageError(f"a version and recursive together: {path}", hint="a tree has no version")
+                raise UsageError(f"version and recursive cannot be combined: {path}", hint="a tree has no version")
             return await self._session.call(keys.delete_tree(_path(path)))
         if version is None and await self.read(path) is None:
             return False
@@ -209,22 +211,22 @@ class Cluster:
         return True
 
     async def transaction(self, steps: Iterable[Step]) -> list[int]:
-        """Do several ``Put``, ``Delete`` and ``Check`` in one step; return the version after each (0: deleted).
+        """Apply several ``Put``, ``Delete`` and ``Check`` in one step; return the version after each (0: deleted).
 
-        ClusterConflictError names the key that is not as a step expects it, and nothing was done.
-        ClusterAwayError: whether it was done is not known.
+        Raises ClusterConflictError, which names the key that is not as a step expects: nothing was changed. After
+        ClusterUnavailableError it is unknown whether the transaction was applied.
         """
         keys = self._part(self.coordinator.keys, "keys")
         checked = [_with_path(step) for step in steps]
         paths = [step.path for step in checked]
         if len(set(paths)) < len(paths):
-            raise UsageError("a transaction names a key twice", hint="put each key in one step")
+            raise UsageError("a transaction names a key twice", hint="change each key in one step only")
         return await self._session.call(keys.change(checked)) if checked else []
 
     async def watch(self, path: str) -> AsyncGenerator[Snapshot, None]:
-        """Give out a key with its children, and again after every change of either, also across outages.
+        """Yield a key with its children, and again after every change of either, also across outages.
 
-        Of several changes in a short time the last state is given out. What is below the children is not watched.
+        Several changes in a short time yield only the last state. Changes below the children are not watched.
         """
         keys = self._part(self.coordinator.keys, "keys")
         path = _path(path)
@@ -237,14 +239,14 @@ class Cluster:
                     yield present
                 wait = keys.wait_for_change(path, known, wait_seconds=WATCH_SECONDS)
                 await self._session.call(wait, WATCH_SECONDS * 2)
-            except ClusterAwayError:
+            except ClusterUnavailableError:
                 await asyncio.sleep(AWAY_PAUSE_SECONDS)
 
-    # ---- limits of speed
+    # ---- rate limits
 
     def rate(self, key: str, *, per_second: float, burst: int = 1) -> RateLimit:
-        """Return a limit that all processes share: ``await rate.wait()`` before each event."""
-        rates = self._part(self.coordinator.rates, "limits of speed")
+        """Return a rate limit that all processes share: call ``await rate.wait()`` before each event."""
+        rates = self._part(self.coordinator.rates, "rate limits")
         return RateLimit(self._session, rates, _name(key, "limit"), per_second=per_second, burst=burst)
 
     def _part(self, part: T | None, what: str) -> T:
@@ -258,21 +260,21 @@ class Cluster:
 
 def _name(name: str, kind: str) -> str:
     if not 0 < len(name) <= _MAX_NAME or not name.isprintable():
-        raise UsageError(f"not a name of a {kind}: {name[:50]!r}", hint=f"give 1 to {_MAX_NAME} printable characters")
+        raise UsageError(f"invalid name of a {kind}: {name[:50]!r}", hint=f"give 1 to {_MAX_NAME} printable characters")
     return name
 
 
 def _path(path: str) -> str:
     parts = path.strip("/").split("/") if path.strip("/") else []
     if any(part in ("", ".", "..") or not part.isprintable() for part in parts) or len(path) > _MAX_NAME:
-        raise UsageError(f"not a path of a key: {path[:50]!r}", hint="it reads a/b/c, in printable characters")
+        raise UsageError(f"invalid path of a key: {path[:50]!r}", hint="write it as a/b/c, in printable characters")
     return "/".join(parts)
 
 
 def _with_path(step: Step) -> Step:
     path = _path(step.path)
     if not path:
-        raise UsageError("the root of the keys has no value", hint="name a key: a/b/c")
+        raise UsageError("the root of the keys has no value", hint="give a path such as a/b/c")
     match step:
         case Put():
             return Put(path, step.value, step.version)

@@ -13,7 +13,7 @@ class Conflict(StrEnum):
 
     VERSION = "it has another version"
     MISSING = "there is no such key"
-    EXISTS = "there is such a key already"
+    EXISTS = "the key already exists"
     CHILDREN = "there are keys below it"
 
 
@@ -32,8 +32,8 @@ def conflict_of(step: Step, version: int, *, has_children: bool) -> Conflict | N
 
 
 def conflict_error(path: str, conflict: Conflict) -> ClusterConflictError:
-    hint = "delete it with recursive=True" if conflict is Conflict.CHILDREN else "read it again, and decide anew"
-    return ClusterConflictError(path, f"the key is not as expected, {conflict}: {path}", hint=hint)
+    hint = "delete it with recursive=True" if conflict is Conflict.CHILDREN else "read the key again, then retry"
+    return ClusterConflictError(path, f"the key is not as expected: {conflict}: {path}", hint=hint)
 
 
 def parents_of(path: str) -> list[str]:

@@ -36,10 +36,10 @@ _METHODS = ("open", "close", "ping", "on_connection_change")
 
 
 def connect(url: str, *, session_seconds: float = SESSION_SECONDS) -> Cluster:
-    """Return a connection, for ``async with``: ``redis://``, ``redlock://``, ``zookeeper://``, ``sqlite:PATH``.
+    """Return a connection for ``async with``. URLs: ``redis://``, ``redlock://``, ``zookeeper://``, ``sqlite:PATH``.
 
-    After ``session_seconds`` without a word from this process, others take it for gone. Docs:
-    docs/how-to/coordinate.md.
+    After ``session_seconds`` without a sign of life, other processes consider this one dead. Docs:
+    docs/how-to/locks-and-elections.md.
     """
     return Cluster(coordinator_of(url, session_seconds=session_seconds))
 
@@ -47,7 +47,9 @@ def connect(url: str, *, session_seconds: float = SESSION_SECONDS) -> Cluster:
 def coordinator_of(url: str, *, session_seconds: float = SESSION_SECONDS) -> Coordinator:
     """Return the coordinator of a URL, not opened yet."""
     if not session_seconds > 0:
-        raise UsageError(f"not a length of time: session_seconds={session_seconds}", hint="give seconds above 0")
+        raise UsageError(
+            f"invalid duration: session_seconds={session_seconds}", hint="give a number of seconds above 0"
+        )
     scheme, _ = scheme_of(url)
     if scheme in SCHEMES:
         place, extra = SCHEMES[scheme]
@@ -61,7 +63,7 @@ def coordinator_of(url: str, *, session_seconds: float = SESSION_SECONDS) -> Coo
     if found is None:
         others = "".join(f", {name}:" for name in entry_point_names(COORDINATORS))
         raise UsageError(
-            f"not a coordinator: {shown_address(url, is_server=True)}",
+            f"not the URL of a coordinator: {shown_address(url, is_server=True)}",
             hint=f"use redis://HOST:PORT, redlock://HOST,HOST,HOST, zookeeper://HOST,HOST/PATH or sqlite:PATH{others}",
         )
     kind = load_entry_point(found)

@@ -1,4 +1,4 @@
-"""Locks of all processes: taken by tasks, renewed while they are held, with a token and a word of their loss."""
+"""Locks that all processes share: taken by tasks, renewed while held, with a fencing token and a signal of loss."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skitter.cluster.contract import Hold
 from skitter.cluster.loss import Loss
 from skitter.cluster.process_identity import worker_id
 from skitter.cluster.session import ANSWER_SECONDS, MARGIN, Session
-from skitter.errors import ClusterAwayError, ClusterError, LockLostError, UsageError
+from skitter.errors import ClusterError, ClusterUnavailableError, LockLostError, UsageError
 
 LIFETIME_SECONDS = 10.0
 """Default lifetime of a hold without renewal: how long a killed holder still blocks others."""
@@ -25,14 +25,14 @@ _RENEWALS = 3
 
 
 class Held:
-    """A lock that is held: what ``async with cluster.lock(name) as held`` gives."""
+    """A held lock, as ``async with cluster.lock(name) as held`` returns it."""
 
     def __init__(self, session: Session, name: str, owner: str, *, lifetime_seconds: float, hold: Hold) -> None:
         self.name = name
         self.token = hold.token
-        """Greater than that of every holder before. The resource that the lock guards must refuse smaller ones."""
+        """Fencing token, greater than that of every earlier holder. The guarded resource must refuse smaller ones."""
         self.lost = Loss()
-        """Set before another can have the lock; ``is_set()`` and ``await wait()`` as an asyncio.Event."""
+        """Set before another process can take the lock. Has ``is_set()`` and ``await wait()`` of asyncio.Event."""
         self._session = session
         self._locks = session.coordinator.locks
         self.owner = owner
@@ -44,15 +44,15 @@ class Held:
         self._renewal: asyncio.Task[None] | None = None
 
     def check(self) -> None:
-        """LockLostError if the lock is lost or released: for the moment before something that must not be done twice.
+        """Raise LockLostError if the lock is lost or released. Call it right before a step that must not happen twice.
 
-        Between this and what follows, time passes: only the token is safe.
+        Time passes between this call and that step: only the token is safe.
         """
         if self._released or self.lost.is_set():
             raise lost_error(self.name)
 
     async def extend(self, lifetime_seconds: float | None = None) -> None:
-        """Begin the lifetime anew now, from now on with this length. LockLostError: it is lost."""
+        """Restart the lifetime, with this length from now on. Raises LockLostError if the lock is lost."""
         self.check()
         if lifetime_seconds is not None:
             self._lifetime_seconds = _positive(lifetime_seconds, "lifetime_seconds")
@@ -60,9 +60,10 @@ class Held:
             raise lost_error(self.name)
 
     async def release(self) -> None:
-        """Give the lock back, however often it was entered; a second call does nothing. LockLostError: it was lost.
+        """Release the lock, however often it was entered. A second call does nothing.
 
-        While the server is away it is tried again until the lifetime has ended it, and that is no error.
+        Raises LockLostError if the lock was lost. If the server is unavailable, the release is retried until the
+        lifetime ends; that is no error.
         """
         if self._released:
             return
@@ -75,7 +76,7 @@ class Held:
             raise lost_error(self.name)
         try:
             was_ours = await self._session.call(self._locks.release(self.name, self.owner), seconds)
-        except ClusterAwayError:
+        except ClusterUnavailableError:
             self._session.release_later(self.name, self.owner, self._lifetime_seconds)
             return
         except asyncio.CancelledError:
@@ -85,7 +86,7 @@ class Held:
             raise lost_error(self.name)
 
     async def leave(self) -> None:
-        """Release it if this was the outermost entry. LockLostError: it is lost."""
+        """Release the lock if this was the outermost entry. Raises LockLostError if it is lost."""
         self.depth -= 1
         if self.depth > 0:
             self.check()
@@ -93,17 +94,17 @@ class Held:
             await self.release()
 
     def keep(self, sent_at: float, hold: Hold) -> None:
-        """Begin to renew."""
+        """Start renewing the lock."""
         self._count_from(sent_at, hold)
         self._renewal = asyncio.create_task(self._keep(), name=f"skitter-lock-{self.name}")
 
     def on_end(self, callback: Callable[[], None]) -> None:
-        """Have this called when it is released or lost."""
+        """Register a callback, called when the lock is released or lost."""
         self._on_end.append(callback)
         self.lost.on_set(callback)
 
     def abandon(self) -> None:
-        """Stop renewing, without a word to the server."""
+        """Stop renewing the lock, without notifying the server."""
         self._released = True
         self.lost.end()
         if self._renewal is not None:
@@ -117,7 +118,7 @@ class Held:
             await self._session.pause(min(pause, max(0.01, self.lost.remaining_seconds() / 2)))
             try:
                 await self._renew()
-            except ClusterAwayError:
+            except ClusterUnavailableError:
                 # As long as it is not lost there is time to ask again.
                 pause = min(0.5, self._lifetime_seconds / 20)
             except ClusterError:
@@ -170,8 +171,10 @@ class HoldTable:
 
 
 class Lock:
-    """A lock by its name. One object may be used by many tasks: each is an owner of its own, and they exclude each
-    other. Made by ``Cluster.lock`` and ``Cluster.lead``."""
+    """A named lock, made by ``Cluster.lock`` and ``Cluster.lead``.
+
+    Many tasks may use one object: each is a separate owner, and they exclude each other.
+    """
 
     def __init__(
         self,
@@ -223,9 +226,10 @@ class Lock:
     async def acquire(
         self, *, timeout_seconds: float | EllipsisType | None = ..., holder: Hashable | None = None
     ) -> Held:
-        """Wait for the lock and take it. TimeoutError: another has it all the time; ClusterAwayError: no answer.
+        """Wait for the lock and take it.
 
-        ``timeout_seconds`` replaces the lock's; 0 tries once, None waits for ever. ``holder`` replaces the task.
+        ``timeout_seconds`` overrides that of the lock; 0 tries once, None waits forever. ``holder`` replaces the task.
+        Raises TimeoutError if another holder keeps the lock, and ClusterUnavailableError if the server does not answer.
         """
         timeout = self._timeout_seconds if isinstance(timeout_seconds, EllipsisType) else timeout_seconds
         holder = _this_task() if holder is None else holder
@@ -234,7 +238,7 @@ class Lock:
             held = None
         if held is not None and not self._reentrant:
             if timeout is None:
-                raise UsageError(f"this task has the lock already: {self.name}", hint="give reentrant=True")
+                raise UsageError(f"this task already holds the lock: {self.name}", hint="give reentrant=True")
             # Another task may release it.
             held = None
         if held is None:
@@ -243,12 +247,13 @@ class Lock:
         return held
 
     async def release(self, *, holder: Hashable | None = None) -> None:
-        """Give back what the calling task has acquired. LockLostError: it was lost before, or is not its own."""
+        """Release the lock of the calling task. Raises LockLostError if the task has lost it or never held it."""
         holder = _this_task() if holder is None else holder
         held = self._table.find(holder, self.name)
         if held is None:
             raise LockLostError(
-                f"not held by this task: the lock {self.name}", hint="held.release() releases from another task"
+                f"this task does not hold the lock: {self.name}",
+                hint="use held.release() to release it from another task",
             )
         await held.leave()
 
@@ -264,15 +269,15 @@ class Lock:
     async def _wait_for_turn(self, owner: str, timeout_seconds: float | None) -> Held:
         until = None if timeout_seconds is None else now_seconds() + timeout_seconds
         while True:
-            away: ClusterAwayError | None = None
+            unavailable: ClusterUnavailableError | None = None
             try:
                 held = await self._try_once(owner, until)
-            except ClusterAwayError as error:
-                away, held = error, None
+            except ClusterUnavailableError as error:
+                unavailable, held = error, None
             if held is not None:
                 return held
             if until is not None and now_seconds() >= until:
-                raise away or TimeoutError(f"another has the lock: {self.name}")
+                raise unavailable or TimeoutError(f"another holder has the lock: {self.name}")
             pause = self._retry_seconds * random.uniform(0.75, 1.25)
             await asyncio.sleep(pause if until is None else min(pause, max(0.0, until - now_seconds())))
 
@@ -323,8 +328,8 @@ class _StopOnLoss:
 
 def lost_error(name: str) -> LockLostError:
     return LockLostError(
-        f"the lock is lost, another may have it: {name}",
-        hint="was the coordinator away, or this process stopped, for longer than lifetime_seconds?",
+        f"the lock is lost, and another process may hold it: {name}",
+        hint="was the coordinator unavailable, or this process stopped, for longer than lifetime_seconds?",
     )
 
 
@@ -336,5 +341,5 @@ def _this_task() -> asyncio.Task[Any]:
 
 def _positive(seconds: float, name: str) -> float:
     if not seconds > 0:
-        raise UsageError(f"not a length of time: {name}={seconds}", hint="give a number of seconds above 0")
+        raise UsageError(f"invalid duration: {name}={seconds}", hint="give a number of seconds above 0")
     return seconds

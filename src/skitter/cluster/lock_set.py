@@ -1,4 +1,4 @@
-"""Several locks taken in sorted order, so that two who want the same ones never wait for each other."""
+"""Several locks taken in sorted order, so that two holders of overlapping sets never deadlock."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from skitter.errors import LockLostError
 
 
 class HeldSet:
-    """The locks that ``async with cluster.locks(names) as held`` holds, and what is lost of them."""
+    """The locks that ``async with cluster.locks(names) as held`` holds, with a signal of their loss."""
 
     def __init__(self, held: Mapping[str, Held]) -> None:
         self._held = held
         self.lost = AnyLoss([one.lost for one in held.values()])
-        """Set before another can have any of the locks."""
+        """Set before another process can take any of the locks."""
 
     def __getitem__(self, name: str) -> Held:
         return self._held[name]
@@ -28,13 +28,13 @@ class HeldSet:
         return {name: one.token for name, one in self._held.items()}
 
     def check(self) -> None:
-        """LockLostError if one of them is lost."""
+        """Raise LockLostError if one of the locks is lost."""
         for one in self._held.values():
             one.check()
 
 
 class LockSet:
-    """Locks of several names. Made by ``Cluster.locks``; an object is for one ``async with`` at a time."""
+    """Locks of several names, made by ``Cluster.locks``. Use an object for one ``async with`` at a time."""
 
     def __init__(self, locks: Mapping[str, Lock], *, timeout_seconds: float | None) -> None:
         """``locks``: the lock of each name; names that share a stripe have the same one."""
@@ -50,7 +50,7 @@ class LockSet:
         await self.release(ignore_loss=error is not None)
 
     async def acquire(self, *, holder: Hashable | None = None) -> HeldSet:
-        """Take all of them, or none. TimeoutError: one of them is another's all the time."""
+        """Take all locks, or none. Raises TimeoutError if another holder keeps one of them."""
         until = None if self._timeout_seconds is None else now_seconds() + self._timeout_seconds
         try:
             for lock in sorted(set(self._locks.values()), key=lambda lock: lock.name):
@@ -62,7 +62,7 @@ class LockSet:
         return HeldSet({name: self._held[lock.name] for name, lock in self._locks.items()})
 
     async def release(self, *, ignore_loss: bool = False) -> None:
-        """Give all of them back, the last one first. LockLostError: one was lost."""
+        """Release all locks, the last one first. Raises LockLostError if one was lost."""
         lost: LockLostError | None = None
         while self._held:
             _, held = self._held.popitem()

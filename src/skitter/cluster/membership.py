@@ -1,4 +1,4 @@
-"""Groups of processes that are alive: membership that is renewed, and joins and leaves as events."""
+"""Groups of live processes: memberships are renewed, and joins and leaves are reported as events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import msgspec
 from skitter.cluster.clock import now_seconds
 from skitter.cluster.contract import Member, Members, SessionState
 from skitter.cluster.session import ANSWER_SECONDS, Session
-from skitter.errors import ClusterAwayError, ClusterError
+from skitter.errors import ClusterError, ClusterUnavailableError
 
 WATCH_SECONDS = 30.0
 """How long one wait for a change lasts before the present state is read anyway."""
@@ -26,12 +26,12 @@ _log = logging.getLogger("skitter.cluster")
 
 
 class MemberChange(StrEnum):
-    """What has happened to a member."""
+    """Kind of a change of a member."""
 
     JOINED = "joined"
     LEFT = "left"
     CHANGED = "changed"
-    """It has other data."""
+    """The data of the member changed."""
 
 
 class MemberEvent(msgspec.Struct, frozen=True):
@@ -40,13 +40,13 @@ class MemberEvent(msgspec.Struct, frozen=True):
     change: MemberChange
     name: str
     data: bytes
-    """The member's data; the last known ones if it has left."""
+    """Data of the member; the last known data if it has left."""
 
 
 class Membership:
-    """Being in a group, until ``leave`` or the end of the process. Made by ``Cluster.join``.
+    """Membership in a group until ``leave`` or the end of the process. Made by ``Cluster.join``.
 
-    If the server forgets the member, because it was away for longer than a session, it joins again by itself.
+    If the server was unavailable for longer than a session and has forgotten the member, it rejoins automatically.
     """
 
     def __init__(self, session: Session, members: Members, group: str, name: str, data: bytes) -> None:
@@ -66,19 +66,22 @@ class Membership:
         await self.leave()
 
     async def join(self, timeout_seconds: float | None) -> None:
-        """Join. ClusterError: another who may be alive has the name, also after so long (None: wait for ever)."""
+        """Join the group, and wait up to ``timeout_seconds`` for the name (None: forever).
+
+        Raises ClusterError if another member, which may be alive, still has the name.
+        """
         until = None if timeout_seconds is None else now_seconds() + timeout_seconds
         while (lifetime := await self._join()) is None:
             if until is not None and now_seconds() >= until:
                 raise ClusterError(
-                    f"the group {self.group} has such a member already: {self.name}",
-                    hint="give another name; one that was killed leaves after session_seconds",
+                    f"the group {self.group} already has a member of this name: {self.name}",
+                    hint="choose another name; a killed member leaves after session_seconds",
                 )
             await asyncio.sleep(_RETRY_SECONDS)
         self._renewal = asyncio.create_task(self._keep(lifetime), name=f"skitter-member-{self.name}")
 
     def on_renewed(self, callback: Callable[[float, float], None]) -> None:
-        """Have this called, in the loop, with each renewal: the time before it was sent, and how long it lasts."""
+        """Register a callback, called in the loop at each renewal with the time before it was sent and its duration."""
         self._on_renewed.append(callback)
         if self._renewed is not None:
             callback(*self._renewed)
@@ -89,7 +92,10 @@ class Membership:
         await self._join()
 
     async def leave(self) -> None:
-        """Leave the group at once; a second call does nothing. While the server is away, with the session's end."""
+        """Leave the group at once. A second call does nothing.
+
+        If the server is unavailable, the membership ends with the session.
+        """
         renewal, self._renewal = self._renewal, None
         if renewal is None:
             return
@@ -100,8 +106,8 @@ class Membership:
             return
         try:
             await self._session.call(self._members.leave(self.group, self.name))
-        except ClusterAwayError as error:
-            _log.info("not left: the group %s: %s", self.group, error)
+        except ClusterUnavailableError as error:
+            _log.info("cannot leave the group %s: %s", self.group, error)
 
     async def _join(self, seconds: float = ANSWER_SECONDS) -> float | None:
         lifetime = self._session.coordinator.session_seconds
@@ -128,7 +134,7 @@ class Membership:
 
 
 async def watch_members(session: Session, members: Members, group: str) -> AsyncGenerator[MemberEvent, None]:
-    """Give out who is there as joined, and then every change, also across outages."""
+    """Yield the present members as joined, and then every change, also across outages."""
     known: list[Member] = []
     while True:
         try:
@@ -138,7 +144,7 @@ async def watch_members(session: Session, members: Members, group: str) -> Async
             known = present
             wait = members.wait_for_change(group, known, wait_seconds=WATCH_SECONDS)
             await session.call(wait, WATCH_SECONDS * 2)
-        except ClusterAwayError:
+        except ClusterUnavailableError:
             await asyncio.sleep(AWAY_PAUSE_SECONDS)
 
 

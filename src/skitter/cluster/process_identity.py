@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import time
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from skitter._version import __version__
 from skitter.model.job import Job, Report
-from skitter.model.worker import Doing, WorkerCard, WorkerSeen
+from skitter.model.worker import Doing, WorkerHeartbeat, WorkerSeen
 from skitter.settings import Limits
 
 
@@ -19,11 +20,18 @@ def worker_id(pid: int | None = None) -> str:
     return f"{_node()}:{pid}:{_started(pid)}"
 
 
-def card_of(spider: str) -> WorkerCard:
+def heartbeat_of(spider: str) -> WorkerHeartbeat:
     """Who this process is, for people."""
-    return WorkerCard(
+    return WorkerHeartbeat(
         host_name=_node(), pid=os.getpid(), version=__version__, spider=spider, started_at=round(time.time(), 3)
     )
+
+
+def resident_bytes(pid: int | None = None) -> int:
+    """Return what a process takes of the machine's memory, by default this one; 0 where the system does not tell."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        return int(Path(f"/proc/{pid or 'self'}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    return 0
 
 
 def is_dead(worker: str) -> bool:
@@ -55,7 +63,7 @@ def is_child(worker: str) -> bool:
 
 def is_alive(worker: WorkerSeen, job: Job) -> bool:
     """It was heard from within the length of a lease (workers renew at a third of it) and is not known to be dead."""
-    if worker.card is not None and worker.card.doing == Doing.SKIPPED:
+    if worker.heartbeat is not None and worker.heartbeat.doing == Doing.SKIPPED:
         return False
     lease_seconds: float = job.spec.settings.get("lease_seconds", Limits().lease_seconds)
     return worker.silent_seconds <= lease_seconds and not is_dead(worker.id)

@@ -1,4 +1,4 @@
-"""A limit of speed that all processes share."""
+"""A rate limit that all processes share."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from skitter.errors import UsageError
 
 
 class RateLimit:
-    """So many events a second of all processes that name the same key. Made by ``Cluster.rate``.
+    """A limit of events per second, shared by all processes that use the same key. Made by ``Cluster.rate``.
 
-    Who names the key with another speed is served by that speed: the store keeps the time of the next event only.
+    A process that uses the key with another rate gets that rate: the store keeps only the time of the next event.
     """
 
     def __init__(self, session: Session, rates: Rates, key: str, *, per_second: float, burst: int) -> None:
         if not per_second > 0 or burst < 1:
             raise UsageError(
-                f"not a limit: per_second={per_second} burst={burst}", hint="both are above 0; burst is a whole number"
+                f"invalid rate limit: per_second={per_second} burst={burst}",
+                hint="give numbers above 0; burst is a whole number",
             )
         self.key = key
         self._session = session
@@ -27,15 +28,16 @@ class RateLimit:
         self._burst = burst
 
     async def wait(self, *, timeout_seconds: float | None = None) -> None:
-        """Wait for the turn of one event. TimeoutError: it would come later than that, and nothing is reserved.
+        """Wait until one event may happen.
 
-        What is reserved is used up, also if the waiting is cancelled.
+        Raises TimeoutError, without reserving, if that would take longer than ``timeout_seconds``. A reserved event is
+        used up even if the wait is cancelled.
         """
         if not await self._reserve(timeout_seconds):
             raise TimeoutError(f"the limit is reached: {self.key}")
 
     async def take(self) -> bool:
-        """Return whether the event may happen now; False: nothing is reserved."""
+        """Return whether the event may happen now; if False, nothing is reserved."""
         return await self._reserve(0.0)
 
     async def _reserve(self, wait_seconds: float | None) -> bool:

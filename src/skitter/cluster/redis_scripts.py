@@ -12,7 +12,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from redis import exceptions
 
-from skitter.errors import ClusterAwayError, ClusterError, UsageError
+from skitter.errors import ClusterError, ClusterUnavailableError, UsageError
 from skitter.redis_driver import server_checks
 from skitter.redis_driver.address import Address, parse_address
 from skitter.redis_driver.client import DRIVER_ERRORS, RedisClient
@@ -67,8 +67,8 @@ class RedisScripts:
         policy = info.get("maxmemory_policy", "noeviction")
         if info.get("maxmemory", "0") != "0" and policy != "noeviction":
             raise ClusterError(
-                f"the Redis at {self.address} throws keys away when its memory is full: maxmemory-policy {policy}",
-                hint="CONFIG SET maxmemory-policy noeviction there; a lock could vanish while it is held",
+                f"the Redis at {self.address} evicts keys when its memory is full: maxmemory-policy {policy}",
+                hint="run CONFIG SET maxmemory-policy noeviction there; a lock could vanish while it is held",
             )
 
     async def parameter(self, name: str) -> str:
@@ -93,12 +93,12 @@ class RedisScripts:
             where, code = str(self.address), reply_code(error)
             if code in TROUBLES:
                 trouble = TROUBLES[code]
-                kind = ClusterError if trouble.remedy is Remedy.CHANGE else ClusterAwayError
+                kind = ClusterError if trouble.remedy is Remedy.CHANGE else ClusterUnavailableError
                 raise kind(f"the Redis at {where} {trouble.text}", hint=trouble.hint) from error
             if code == WRONG_TYPE or is_reply(error):
                 raise ClusterError(f"Redis says: {error}: {where}", hint="give another ?namespace=NAME") from error
             reason, hint = connection_trouble(error, tls=self.address.tls)
-            raise ClusterAwayError(f"the Redis cannot be reached: {where}: {reason}", hint=hint) from error
+            raise ClusterUnavailableError(f"the Redis cannot be reached: {where}: {reason}", hint=hint) from error
 
 
 def split_namespace(url: str) -> tuple[str, str]:
@@ -108,7 +108,7 @@ def split_namespace(url: str) -> tuple[str, str]:
     options = parse_qsl(query, keep_blank_values=True)
     namespace = next((value for name, value in options if name == "namespace"), NAMESPACE)
     if not namespace or not namespace.isprintable() or set(namespace) & set("{}"):
-        raise UsageError(f"not a namespace: {namespace!r}", hint="give a name without { and }: ?namespace=NAME")
+        raise UsageError(f"invalid namespace: {namespace!r}", hint="give a name without { and }: ?namespace=NAME")
     if "namespace" not in dict(options):
         return url, namespace
     rest = urlencode([option for option in options if option[0] != "namespace"], safe=",/:", quote_via=quote)
@@ -120,7 +120,7 @@ def redis_scripts(url: str) -> RedisScripts:
     address, namespace = split_namespace(url)
     parsed = parse_address(address)
     if parsed.shards is not None:
-        raise UsageError("a coordinator has no shards: ?shards=", hint="leave it out: one node keeps everything")
+        raise UsageError("a coordinator does not support shards: ?shards=", hint="omit it: one node stores everything")
     return RedisScripts(parsed, namespace)
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from skitter.cluster.contract import Hold
 from skitter.cluster.redis_scripts import RedisScripts, split_namespace
-from skitter.errors import ClusterAwayError, ClusterError, UsageError
+from skitter.errors import ClusterError, ClusterUnavailableError, UsageError
 from skitter.redis_driver.address import parse_address
 from skitter.server_url import split_url
 
@@ -24,7 +24,7 @@ DRIFT_SECONDS = 0.002
 """What the clocks of the servers may differ by in the course of a lifetime: this part of it, and this much more."""
 _LEAST_SERVERS = 3
 _ANSWER_SECONDS = 2.0
-_FORM = "it reads redlock://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT],HOST[:PORT][/DB], or redlocks://… for TLS"
+_FORM = "the form is redlock://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT],HOST[:PORT][/DB], or redlocks://… for TLS"
 
 
 class _Votes(msgspec.Struct, frozen=True):
@@ -118,7 +118,7 @@ class RedlockLocks:
         # Those that have granted it would keep others from a majority.
         await self._ask(lambda server: server.run("release", name, owner), seconds)
         if not votes.has(len(votes.given)):
-            raise self._away(votes)
+            raise self._unavailable(votes)
         return None
 
     async def renew(self, name: str, owner: str, *, lifetime_seconds: float) -> Hold | None:
@@ -137,21 +137,21 @@ class RedlockLocks:
                 await self._take_too(missing, name, owner, token, lifetime_seconds)
             return Hold(token or None, _valid(lifetime_seconds))
         if votes.may_have(len(tokens)):
-            raise self._away(votes)
+            raise self._unavailable(votes)
         return None
 
     async def release(self, name: str, owner: str) -> bool:
         votes = await self._ask(lambda server: server.run("release", name, owner, resend=False), _ANSWER_SECONDS)
         released = sum(votes.given)
         if not votes.has(released) and votes.may_have(released) and len(votes.given) < len(votes.answers):
-            raise self._away(votes)
+            raise self._unavailable(votes)
         return votes.has(released)
 
     async def ask_majority(self, question: Callable[[RedisScripts], Any], seconds: float) -> None:
-        """Ask all servers. ClusterAwayError: no majority answers."""
+        """Ask all servers. ClusterUnavailableError: no majority answers."""
         votes = await self._ask(question, seconds)
         if not votes.has(len(votes.given)):
-            raise self._away(votes)
+            raise self._unavailable(votes)
 
     async def _is_taken(self, name: str, owner: str, others: Sequence[RedisScripts], seconds: float) -> bool:
         """Whether, besides the first server, so many of the others hold it for another that there is no majority."""
@@ -209,17 +209,17 @@ class RedlockLocks:
             try:
                 async with asyncio.timeout(seconds):
                     answer = await question(server)
-            except (TimeoutError, ClusterAwayError):
+            except (TimeoutError, ClusterUnavailableError):
                 self._silent.add(server)
                 return None
             self._silent.discard(server)
             return answer
 
-        # A server that is not away but cannot be used is an error: it would be missing in every majority.
+        # A server that is not unavailable but cannot be used is an error: it would be missing in every majority.
         return _Votes(await asyncio.gather(*map(ask, self._servers if servers is None else servers)), self._majority)
 
-    def _away(self, votes: _Votes) -> ClusterError:
-        return ClusterAwayError(
+    def _unavailable(self, votes: _Votes) -> ClusterError:
+        return ClusterUnavailableError(
             f"too few servers answer: {len(votes.given)} of {len(self._servers)}: {self._address}",
             hint=f"{self._majority} are needed: are they running, and reachable?",
         )

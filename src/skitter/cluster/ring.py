@@ -1,8 +1,8 @@
-"""Consistent hashing: which of several servers is a key's home. Pure: no connections, no clock.
+"""Consistent hashing: maps each key to one of several servers, its home. Pure: no connections, no clock.
 
-Every server stands at many points of a ring, and a key belongs to the first point at or behind its own. So a server
-that joins takes its share from all others and nothing else moves; one that leaves gives its share to all others. The
-points depend on the servers' names alone: not on their order, not on the machine, not on the version of Python.
+Every server has many points on a ring, and a key belongs to the first point at or after its own. So a server that joins
+takes its share from all others and no other key moves; a server that leaves gives its share to all others. The points
+depend only on the names of the servers: not on their order, the machine or the version of Python.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ _HASH_POINTS = 8
 
 
 class Ring:
-    """The homes of all keys, for these servers. A ring does not change: ``add`` and ``remove`` make another."""
+    """The homes of all keys for a set of servers. A ring is immutable: ``add`` and ``remove`` return a new one."""
 
     def __init__(
         self, servers: Iterable[str] | Mapping[str, float], virtual_nodes: int = VIRTUAL_NODES, *, points: int = POINTS
     ) -> None:
-        """``servers``: names, or names with weights: one of weight 2 has twice the keys of one of weight 1.
+        """``servers`` are names, or names with weights: a server of weight 2 has twice the keys of one of weight 1.
 
-        ``points`` of a virtual node: homes are the same only where it is.
+        ``points`` is the number of points of a virtual node. Rings agree on the homes only if it is equal.
         """
         named = dict(servers) if isinstance(servers, Mapping) else dict.fromkeys(servers, 1.0)
         self.weights = dict(sorted(named.items()))
         if not self.weights:
-            raise ValueError("a ring has at least one server")
+            raise ValueError("a ring needs at least one server")
         if not all(0 < weight < math.inf for weight in self.weights.values()):
-            raise ValueError("weights are above 0")
+            raise ValueError("weights must be above 0")
         self.servers = tuple(self.weights)
         self._virtual_nodes = virtual_nodes
         self._points_each = points
@@ -50,14 +50,14 @@ class Ring:
         self._owners = [owners[point] for point in self._points]
 
     def home(self, key: str) -> str:
-        """The server that a key belongs to."""
+        """Return the server that a key belongs to."""
         # Behind the last point comes the first.
         return self._owners[bisect_left(self._points, _point(key)) % len(self._owners)]
 
     def homes(self, key: str, number: int) -> list[str]:
-        """The servers of a key and its copies: its home, and those that would be it if the ones before were gone.
+        """Return the servers for a key and its copies: its home, then the home it would have without the ones before.
 
-        All servers, if there are fewer than ``number``.
+        Returns all servers if there are fewer than ``number``.
         """
         found: list[str] = []
         for server in self._from(key):
@@ -67,13 +67,13 @@ class Ring:
         return found
 
     def home_below(self, key: str, loads: Mapping[str, float], *, factor: float = 1.25) -> str:
-        """The first of a key's homes that has room: no server gets more than ``factor`` times its fair share.
+        """Return the first home of a key that has room: no server gets more than ``factor`` times its fair share.
 
-        ``loads``: what each server has now, without this key; one that is missing has nothing. With a factor above 1 a
-        key moves only if its home is full.
+        ``loads`` is the current load of each server without this key; a missing server has none. With a factor above 1
+        a key moves only if its home is full.
         """
         if factor < 1:
-            raise ValueError("servers cannot all be below their fair share: factor")
+            raise ValueError("factor must be at least 1")
         total = sum(loads.get(server, 0) for server in self.servers) + 1
         weights = sum(self.weights.values())
         for server in self._from(key):
@@ -82,11 +82,11 @@ class Ring:
         raise AssertionError("the capacities add up to more than the load")
 
     def add(self, server: str, weight: float = 1.0) -> Ring:
-        """The ring with one more server, to which its share of the keys moves; or with another weight for it."""
+        """Return a ring with one more server, to which its share of the keys moves, or with a new weight for it."""
         return Ring({**self.weights, server: weight}, self._virtual_nodes, points=self._points_each)
 
     def remove(self, server: str) -> Ring:
-        """The ring without a server, whose keys move to all others. KeyError: it has no such server."""
+        """Return a ring without a server, whose keys move to all others. Raises KeyError if there is no such server."""
         rest = dict(self.weights)
         del rest[server]
         return Ring(rest, self._virtual_nodes, points=self._points_each)

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 
 from skitter.cluster.clock import now_seconds
 from skitter.cluster.contract import Coordinator, SessionState
-from skitter.errors import ClusterAwayError, ClusterError, SessionExpiredError
+from skitter.errors import ClusterError, ClusterUnavailableError, SessionExpiredError
 
 ANSWER_SECONDS = 15.0
-"""A server that is silent for so long is away."""
+"""A server that is silent for so long is unavailable."""
 CLOSE_SECONDS = 3.0
 """The most that ``close`` waits for releases: what is not released then ends with its lifetime."""
 MARGIN = 0.1
@@ -91,12 +91,12 @@ class Session:
         self._change_to(SessionState.LOST)
 
     async def call(self, answer: Awaitable[T], seconds: float = ANSWER_SECONDS) -> T:
-        """Return the answer of the coordinator. ClusterAwayError: there was none in time."""
+        """Return the answer of the coordinator. ClusterUnavailableError: there was none in time."""
         try:
             async with asyncio.timeout(seconds):
                 return await answer
         except TimeoutError as error:
-            raise ClusterAwayError(
+            raise ClusterUnavailableError(
                 f"the coordinator does not answer: {self.coordinator.address}", hint="is it running, and reachable?"
             ) from error
 
@@ -114,12 +114,12 @@ class Session:
             while True:
                 try:
                     await self.call(self.coordinator.locks.release(name, owner))
-                except ClusterAwayError:
+                except ClusterUnavailableError:
                     if now_seconds() >= until:
                         return
                     await asyncio.sleep(_RELEASE_PAUSE_SECONDS)
                 except ClusterError as error:
-                    _log.info("not released: %s: %s", name, error)
+                    _log.info("cannot release: %s: %s", name, error)
                     return
                 else:
                     return
@@ -146,9 +146,9 @@ class Session:
                 self._change_to(SessionState.CONNECTED)
             except ClusterError as error:
                 if self.state == SessionState.CONNECTED:
-                    _log.warning("the coordinator is away: %s", error)
+                    _log.warning("the coordinator is unavailable: %s", error)
                     self._change_to(SessionState.SUSPENDED)
-                # A backend that says at once that it is away would else be asked in a tight loop.
+                # A backend that says at once that it is unavailable would else be asked in a tight loop.
                 await asyncio.sleep(min(0.1, pause))
             else:
                 # Before the new time counts: a session that was lost meanwhile has been lost, for everybody to see.

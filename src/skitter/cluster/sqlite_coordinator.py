@@ -27,7 +27,9 @@ class SqliteCoordinator:
     def __init__(self, url: str, *, session_seconds: float) -> None:
         path = url.partition(":")[2]
         if not path or path.startswith("//") or "?" in path:
-            raise UsageError(f"not a file: {url}", hint="as in sqlite:cluster.db or sqlite:/var/lib/x/cluster.db")
+            raise UsageError(
+                f"not the path of a file: {url}", hint="as in sqlite:cluster.db or sqlite:/var/lib/x/cluster.db"
+            )
         self.address = url
         self.session_seconds = session_seconds
         self._file = SqliteFile(Path(path))

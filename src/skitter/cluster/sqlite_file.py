@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from skitter import private_files
-from skitter.errors import ClusterAwayError, ClusterError
+from skitter.errors import ClusterError, ClusterUnavailableError
+from skitter.sqlite_driver import error_text, use_wal
 
 APPLICATION_ID = 0x736B636C  # "skcl"
 FORMAT = 1
@@ -81,7 +82,7 @@ class SqliteFile:
             self._connection = sqlite3.connect(
                 self.path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
             )
-            self._connection.execute("PRAGMA journal_mode=WAL")
+            use_wal(self._connection, BUSY_SECONDS)
             self._inode = _inode(self.path)
             with _exclusive(self._connection):
                 self._check_format(self._connection)
@@ -98,11 +99,11 @@ class SqliteFile:
             connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version={FORMAT}")
         elif application != APPLICATION_ID:
-            raise ClusterError(f"a database, but not of a coordinator: {self.path}", hint="give a file of its own")
+            raise ClusterError(f"a database, but not of a coordinator: {self.path}", hint="give it its own file")
         elif found != FORMAT:
             raise ClusterError(
-                f"written by another version of skitter: {self.path}: format {found}, and this reads {FORMAT}",
-                hint="use that version, or delete the file while nothing uses it",
+                f"written by another version of skitter: {self.path}: format {found}, this one reads {FORMAT}",
+                hint="use that version, or delete the file while no process uses it",
             )
 
     def _begin_boot(self, connection: sqlite3.Connection) -> None:
@@ -127,15 +128,18 @@ class SqliteFile:
         except sqlite3.Error as error:
             name = getattr(error, "sqlite_errorname", "")
             if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-                raise ClusterAwayError(
-                    f"the coordinator is busy: {self.path}: {error}", hint="is a process stopped inside a transaction?"
+                raise ClusterUnavailableError(
+                    f"the coordinator is busy: {self.path}: {error}",
+                    hint="is a process suspended inside a transaction?",
                 ) from error
             raise ClusterError(
-                f"the coordinator cannot be used: {self.path}: {error}", hint="check the disk"
+                f"the coordinator cannot be used: {self.path}: {error_text(error, self.path.parent)}",
+                hint="check the disk",
             ) from error
         except OSError as error:
             raise ClusterError(
-                f"the coordinator cannot be used: {self.path}: {error.strerror or error}", hint="check path and owner"
+                f"the coordinator cannot be used: {self.path}: {error_text(error, self.path.parent)}",
+                hint="check path and owner",
             ) from error
 
 

@@ -1,1 +1,1 @@
-"""Other systems that crawl with skitter. Nothing of skitter imports them."""
+"""Integrations with other systems. No other package of skitter imports them."""

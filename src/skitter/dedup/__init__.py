@@ -1,11 +1,11 @@
-"""Sets that say of each key whether it is new, and a count of distinct keys: in memory and in Redis.
+"""Sets that report whether a key is new, and counts of distinct keys, in memory and in Redis.
 
-Each is usable alone, in two lines; a crawl uses the same ones (docs/how-to/dedup.md says which to choose):
+Each class works on its own, in two lines, and crawls use the same classes (docs/how-to/dedup.md says which to choose):
 
     seen = BloomFilter(capacity=1_000_000)
     seen.add("https://shop.example/1")  # True: it is new
 
-Those in Redis need the extra ``redis``, and are imported when they are first used.
+The classes for Redis need the extra ``redis`` and are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The Bloom filter in memory. ``lua/bloom.lua`` is the same in Redis."""
+"""Bloom filter in memory. ``lua/bloom.lua`` is its counterpart in Redis."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _log = logging.getLogger("skitter.dedup")
 
 
 class BloomFilter(SeenSet):
-    """Keys in a few bits each: 2.7 bytes at a rate of 0.0001. Of new keys, this part is taken for known.
+    """Bloom filter in memory. At an error rate of 0.0001 it needs 2.7 bytes per key.
 
-    What was added is never taken for new. Beyond its capacity the filter grows, and its rate still holds.
+    The error rate is the share of new keys that are reported as seen. A key that was added is never reported as new.
+    Beyond its capacity the filter grows and keeps its error rate.
     """
 
     def __init__(self, *, capacity: int, error_rate: float = 0.0001, secret: bytes | None = None) -> None:
@@ -31,7 +32,7 @@ class BloomFilter(SeenSet):
         return sum(bitmap.items for bitmap in self._bitmaps)
 
     def stats(self) -> BloomStats:
-        """Return items, bits, fill, and the false rate that the fill implies."""
+        """Return the number of items and bits, the fill, and the error rate that the fill implies."""
         items = [bitmap.items for bitmap in self._bitmaps]
         return stats_of(self._layout, items, [bitmap.ones for bitmap in self._bitmaps], self._error_rate)
 
@@ -59,9 +60,9 @@ class BloomFilter(SeenSet):
 
 
 def warn_nearly_full(stats: BloomStats, name: str) -> None:
-    """Log that a filter has 90 % of its capacity."""
+    """Log that a filter has reached 90 % of its capacity."""
     _log.warning(
-        "a Bloom filter%s has %d of %d keys: beyond, each doubling takes more than twice its memory",
+        "a Bloom filter%s has %d of %d keys: beyond its capacity, each doubling takes more than twice its memory",
         name and f" {name}",
         stats.items,
         stats.capacity,
@@ -69,7 +70,7 @@ def warn_nearly_full(stats: BloomStats, name: str) -> None:
 
 
 class _Bitmap:
-    """One sub-filter. Its blocks take memory when they are first written."""
+    """One sub-filter. Each block is allocated when it is first written."""
 
     __slots__ = ("_blocks", "items", "ones", "size")
 
@@ -77,7 +78,7 @@ class _Bitmap:
         self.size = size
         self.items = 0
         self.ones = 0
-        """Bits that are set."""
+        """Number of bits that are set."""
         self._blocks: list[bytearray] = [bytearray()] * size.blocks
 
     def __contains__(self, each: int) -> bool:
@@ -96,7 +97,7 @@ class _Bitmap:
         return True
 
     def add(self, each: int) -> None:
-        """Set the bits of an id that is not contained."""
+        """Set the bits of an id that the sub-filter does not contain."""
         size = self.size.block_bits
         high, low = each >> 32 & 0xFFFFFFFF, each & 0xFFFFFFFF
         number = high * self.size.blocks >> 32
@@ -117,7 +118,7 @@ class _Bitmap:
 def first_position(high: int, low: int, size: int) -> tuple[int, int]:
     """Return the first position in a block of ``size`` bits, and the distance to the next.
 
-    The block is chosen by the leading bits of ``high``, and the position by those of ``low``; what is left of both
-    makes the distance.
+    The leading bits of ``high`` select the block, and those of ``low`` the position. The remaining bits of both
+    determine the distance.
     """
     return low * size >> 32, ((high & 0xFFFF) << 13 | low & 0x1FFF) % (size - 1) + 1

@@ -1,7 +1,7 @@
-"""The sizes of a Bloom filter's sub-filters, and what their fill says of its false rate. Lua reads the same layout.
+"""Sizes of the sub-filters of a Bloom filter, and the error rate that their fill implies. Lua reads the same layout.
 
-A filter begins with one sub-filter for its capacity. When that is full, one of twice the size joins it, and so on; the
-rates of all of them sum to half of what was asked for.
+A filter starts with one sub-filter for its capacity. When that is full, a sub-filter of twice the capacity is added,
+and so on. The error rates of all sub-filters sum to half of the requested rate.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from skitter.errors import UsageError
 from skitter.model.bloom_stats import BloomStats
 
 SUB_FILTERS = 12
-"""Together they have room for 4,095 times the capacity. Beyond that the last one goes on filling."""
+"""Together they hold 4,095 times the capacity. Beyond that the last one keeps filling."""
 TIGHTENING = 0.25
-"""The rate of a sub-filter over that of the one before. At 0.5 the first, which is the only one in most filters, would
-have to be so strict that it takes 15 % more memory than theory; at 0.25 it is 11 %."""
+"""Ratio of the error rate of a sub-filter to that of its predecessor. Most filters have only the first sub-filter. With
+a ratio of 0.5 it would need 15 % more memory than in theory; with 0.25 it needs 11 % more."""
 MAX_BLOCK_BYTES = 1 << 20
 MIN_BLOCK_BYTES = 1 << 14
 BLOCKS = 64
-"""A sub-filter has at least so many blocks, if they are not the smallest. All are of one size, and a Redis rounds it up
-to a power of two."""
+"""Minimum number of blocks of a sub-filter, unless they have the minimum size. All blocks have the same size, which
+Redis rounds up to a power of two."""
 HEADER_BYTES = 16
-"""A block is as much smaller than a power of two, so that it fits there with the header of a string in Redis."""
+"""A block is smaller than a power of two by this much, so that it fits together with the header of a Redis string."""
 
 
 class SubFilter(msgspec.Struct, frozen=True):
-    """A bitmap in blocks. A key belongs to one block, and sets ``hashes`` bits there."""
+    """Bitmap in blocks. A key belongs to one block and sets ``hashes`` bits in it."""
 
     capacity: int
     hashes: int
@@ -42,11 +42,11 @@ class SubFilter(msgspec.Struct, frozen=True):
 
 
 def layout(capacity: int, error_rate: float) -> list[SubFilter]:
-    """Return all sub-filters that a filter may come to have."""
+    """Return all sub-filters that a filter can grow to."""
     if capacity < 1:
-        raise UsageError(f"not a capacity: {capacity}", hint="give the number of keys that are expected")
+        raise UsageError(f"invalid capacity: {capacity}", hint="give the expected number of keys")
     if not 0 < error_rate < 1:
-        raise UsageError(f"not an error rate: {error_rate}", hint="give a number between 0 and 1, such as 0.0001")
+        raise UsageError(f"invalid error rate: {error_rate}", hint="give a number between 0 and 1, such as 0.0001")
     first = error_rate / 2 * (1 - TIGHTENING)
     return [_sub_filter(capacity << step, first * TIGHTENING**step) for step in range(SUB_FILTERS)]
 
@@ -64,7 +64,7 @@ def _sub_filter(capacity: int, rate: float) -> SubFilter:
 def stats_of(
     sub_filters: Sequence[SubFilter], items: Sequence[int], ones: Sequence[int], error_rate: float
 ) -> BloomStats:
-    """Return the state of a filter whose first sub-filters have so many items and so many bits set."""
+    """Return the state of a filter whose first sub-filters contain ``items`` keys and have ``ones`` bits set."""
     used = sub_filters[: len(items)]
     bits = sum(each.bits for each in used)
     unmistaken = math.prod(1 - (set_bits / each.bits) ** each.hashes for each, set_bits in zip(used, ones, strict=True))
@@ -79,7 +79,7 @@ def stats_of(
 
 
 def stats_together(parts: Sequence[BloomStats]) -> BloomStats:
-    """Return the state of filters that share the keys, as the shards of a job do."""
+    """Return the combined state of filters that share the keys, like the shards of a job."""
     bits, items = sum(part.bits for part in parts), sum(part.items for part in parts)
     mistaken = sum(part.implied_error_rate * (part.items or 1) for part in parts)
     return BloomStats(

@@ -1,4 +1,4 @@
-"""Sets of fingerprints in memory: all of them, the newest that fit into some memory, or those of the last while."""
+"""Exact sets in memory: of all keys, of the newest keys that fit into a given size, or of keys that expire."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from skitter.errors import UsageError
 from skitter.policy.generations import GENERATIONS, generation_seconds
 
 BYTES_PER_KEY = 160
-"""Of a set of numbers, while it grows: 154 bytes were measured at worst."""
+"""Memory per key of a set of integers while it grows. The measured maximum is 154 bytes."""
 
 
 class ExactSet(SeenSet):
-    """All keys, exactly: 64 bits of each, in about 70 bytes of memory."""
+    """Set of all keys in memory. It stores a 64-bit hash of each key and needs about 70 bytes per key."""
 
     def __init__(self, *, secret: bytes | None = None) -> None:
         super().__init__(secret)
@@ -40,9 +40,10 @@ class ExactSet(SeenSet):
 
 
 class BoundedSet(SeenSet):
-    """The keys that were added last, as many as fit into ``max_bytes``: an older one is new again.
+    """Set of the most recently added keys, as many as fit into ``max_bytes``.
 
-    It has two halves. When the younger is full, the older goes as a whole.
+    Older keys are forgotten and count as new again. The set has two halves. When the younger half is full, the older
+    half is discarded as a whole.
     """
 
     forgets = True
@@ -50,7 +51,7 @@ class BoundedSet(SeenSet):
     def __init__(self, *, max_bytes: int, secret: bytes | None = None) -> None:
         super().__init__(secret)
         if max_bytes < 2 * BYTES_PER_KEY:
-            raise UsageError(f"too little memory for a set: {max_bytes} bytes", hint=f"a key takes {BYTES_PER_KEY}")
+            raise UsageError(f"too little memory for a set: {max_bytes} bytes", hint=f"one key takes {BYTES_PER_KEY}")
         self._half = max_bytes // BYTES_PER_KEY // 2
         self._young: set[int] = set()
         self._old: set[int] = set()
@@ -76,10 +77,10 @@ class BoundedSet(SeenSet):
 
 
 class ExpiringSet(SeenSet):
-    """The keys of the last ``seconds``. The clock starts when a key is added; adding it again does not start it anew.
+    """Set of the keys that were added in the last ``seconds``. Adding a key again does not restart its time.
 
-    Keys are in generations of an eighth of the time each, and go with their generation: a key has no time of its own,
-    nothing is searched, and a key is kept an eighth too long at most and never too short.
+    Keys are grouped in generations, each an eighth of the time long, and expire with their generation. So no time is
+    stored per key and expiry searches nothing. A key is kept for at least ``seconds``, and at most an eighth longer.
     """
 
     forgets = True
@@ -118,7 +119,7 @@ class ExpiringSet(SeenSet):
             return [any(each in generation for generation in self._generations) for each in ids]
 
     def _turn(self) -> None:
-        """Begin the generation of now; the ones that are too old fall out."""
+        """Start the current generation and drop the expired ones."""
         number = int(self._clock() / self._span)
         for _ in range(min(number - self._number, GENERATIONS + 1)):
             self._generations.appendleft(set())

@@ -1,4 +1,4 @@
-"""HyperLogLog: how many distinct keys there were, in 16 KiB however many they are."""
+"""HyperLogLog: a count of distinct keys that needs 16 KiB, however many keys there are."""
 
 from __future__ import annotations
 
@@ -13,51 +13,51 @@ from typing import Self
 from skitter.dedup.seen_set import Fingerprints, Key
 
 PRECISION = 14
-"""Bits of a hash that choose its register. The standard error is 1.04 / sqrt(2 ** 14), which is 0.81 %."""
+"""Bits of a hash that select its register. The standard error is 1.04 / sqrt(2 ** 14), which is 0.81 %."""
 REGISTERS = 1 << PRECISION
 _LEFT = 64 - PRECISION
 CHANGE_BYTES = 3
-"""Of a register and its new rank, as ``changes_since`` has them."""
+"""Size of one change in ``changes_since``: a register and its new rank."""
 _HASH_SECRET = b"skitter.dedup.HyperLogLog"
-"""The same in all counts, or two of them could not be merged."""
+"""The same in all counts, because otherwise two counts could not be merged."""
 
 
 class DistinctCount(ABC):
-    """A count of distinct keys, which is 0.81 % off on average."""
+    """Count of distinct keys with a standard error of 0.81 %."""
 
     is_shared = False
-    """Whether other processes have it too. Calls then wait for a server, and their async forms run in a thread."""
+    """Whether other processes share the count. Calls then wait for a server, and their async forms run in a thread."""
 
     @abstractmethod
     def add_many(self, keys: Iterable[Key]) -> None:
-        """Count keys."""
+        """Add keys to the count."""
 
     @abstractmethod
     def count(self) -> int:
-        """Return about how many distinct keys were added."""
+        """Return the approximate number of distinct keys that were added."""
 
     @abstractmethod
     def merge(self, other: Self) -> None:
-        """Count what the other has counted as well."""
+        """Add the keys of another count to this one."""
 
     def add(self, key: Key) -> None:
-        """Count a key."""
+        """Add a key to the count."""
         self.add_many((key,))
 
     async def add_many_async(self, keys: Iterable[Key]) -> None:
-        """Count keys, as ``add_many`` does, without blocking the event loop."""
+        """Add keys like ``add_many``, without blocking the event loop."""
         if self.is_shared:
             await asyncio.to_thread(self.add_many, keys)
         else:
             self.add_many(keys)
 
     async def count_async(self) -> int:
-        """Return the count, as ``count`` does, without blocking the event loop."""
+        """Return the count like ``count``, without blocking the event loop."""
         return await asyncio.to_thread(self.count) if self.is_shared else self.count()
 
 
 class HyperLogLog(DistinctCount):
-    """A count of distinct keys in 16 KiB of memory, which is 0.81 % off on average."""
+    """Count of distinct keys in 16 KiB of memory, with a standard error of 0.81 %."""
 
     def __init__(self) -> None:
         self._registers = bytearray(REGISTERS)
@@ -66,14 +66,17 @@ class HyperLogLog(DistinctCount):
 
     @classmethod
     def from_registers(cls, registers: bytes) -> Self:
-        """Return the count that ``registers`` came from; empty ones are those of nothing. ValueError: not registers."""
+        """Return the count that has these ``registers``; empty bytes give an empty count.
+
+        Raises ValueError if they are not the registers of a count.
+        """
         count = cls()
         count._registers[:] = checked_registers(registers) or bytes(REGISTERS)
         return count
 
     @property
     def registers(self) -> bytes:
-        """A copy of the registers, one byte each."""
+        """Copy of the registers, one byte each."""
         with self._lock:
             return bytes(self._registers)
 
@@ -81,7 +84,7 @@ class HyperLogLog(DistinctCount):
         self.add_ids(self._fingerprints.of(keys))
 
     def add_ids(self, ids: Iterable[int]) -> None:
-        """Count what is hashed already: 64-bit numbers that are random."""
+        """Add keys that are already hashed: random 64-bit integers."""
         registers = self._registers
         with self._lock:
             for each in ids:
@@ -91,7 +94,7 @@ class HyperLogLog(DistinctCount):
                 registers[register] = max(rank, registers[register])
 
     def count(self) -> int:
-        """Return about how many distinct keys were added."""
+        """Return the approximate number of distinct keys that were added."""
         # Ertl, "New cardinality estimation algorithms for HyperLogLog sketches", 2017: no tables of bias are needed.
         histogram = [0] * (_LEFT + 2)
         for rank in self._registers:
@@ -103,20 +106,20 @@ class HyperLogLog(DistinctCount):
         return round(REGISTERS * REGISTERS / (2 * math.log(2) * total))
 
     def merge(self, other: Self) -> None:
-        """Count what the other has counted as well."""
+        """Add the keys of another count to this one."""
         with self._lock:
             self._registers[:] = bytes(map(max, self._registers, other._registers))
 
 
 def checked_registers(registers: bytes) -> bytes:
-    """Return the registers; ValueError for what is none. Empty: nothing was counted."""
+    """Return the registers, which are empty if nothing was counted. Raises ValueError if they are not valid."""
     if registers and (len(registers) != REGISTERS or max(registers) > _LEFT + 1):
-        raise ValueError(f"not registers of a HyperLogLog: {len(registers)} bytes, {registers[:8].hex()}…")
+        raise ValueError(f"invalid registers of a HyperLogLog: {len(registers)} bytes, {registers[:8].hex()}…")
     return registers
 
 
 def changes_since(before: bytes, now: bytes, limit: int) -> bytes:
-    """Return the registers that have grown, at most ``limit``: two bytes for the place and one for the rank each."""
+    """Return at most ``limit`` registers that have grown, each as two bytes for its index and one for its rank."""
     places = (place for place, (old, new) in enumerate(zip(before, now, strict=True)) if new > old)
     return b"".join(place.to_bytes(2, "big") + now[place : place + 1] for place in islice(places, limit))
 
@@ -130,11 +133,11 @@ def with_changes(registers: bytes, changes: bytes) -> bytes:
 
 
 def checked_changes(changes: bytes) -> bytes:
-    """Return the changes; ValueError for what is none."""
+    """Return the changes. Raises ValueError if they are not valid."""
     if len(changes) % CHANGE_BYTES or not all(
         place < REGISTERS and rank <= _LEFT + 1 for place, rank in _read_changes(changes)
     ):
-        raise ValueError(f"not changes of registers: {len(changes)} bytes, {changes[:CHANGE_BYTES].hex()}…")
+        raise ValueError(f"invalid changes of registers: {len(changes)} bytes, {changes[:CHANGE_BYTES].hex()}…")
     return changes
 
 
@@ -143,7 +146,7 @@ def _read_changes(changes: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _sigma(x: float) -> float:
-    """Of the part of the registers that no key has reached."""
+    """Return the term for the share of registers that no key has reached."""
     if x == 1:
         return math.inf
     power, total = 1.0, x
@@ -157,7 +160,7 @@ def _sigma(x: float) -> float:
 
 
 def _tau(x: float) -> float:
-    """Of the part of the registers whose hashes had bits enough."""
+    """Return the term for the share of registers that are not saturated."""
     if x in (0, 1):
         return 0.0
     power, total = 1.0, 1 - x

@@ -1,4 +1,4 @@
-"""Layers: a local cache and a Bloom filter before the set that decides."""
+"""Layers: a local cache and a Bloom filter in front of a store, which decides."""
 
 from __future__ import annotations
 
@@ -13,35 +13,36 @@ from skitter.errors import UsageError
 
 
 class LayerStats(msgspec.Struct, kw_only=True):
-    """What each layer has answered, for the keys that were added or looked for."""
+    """Number of added and looked-up keys that each layer has answered for."""
 
     cache_hits: int = 0
-    """Known to the local cache: nobody else was asked."""
+    """Keys found in the local cache; no other layer was queried."""
     bloom_misses: int = 0
-    """Not in the Bloom filter: new for certain."""
+    """Keys not in the Bloom filter, which are certainly new."""
     store_hits: int = 0
-    """Known to the store."""
+    """Keys found in the store."""
     false_positives_avoided: int = 0
-    """Known to the Bloom filter by mistake, and new to the store."""
+    """Keys that the Bloom filter reported as seen and the store as new."""
 
 
 class LayeredSet(SeenSet):
-    """A store with a local cache before it, which answers for keys that it has met, and a Bloom filter if one is given.
+    """Set with a local cache, and optionally a Bloom filter, in front of a store.
 
-    The store decides what is new, so two processes that add one key at once are not both told so. The Bloom filter
-    spares the store questions: ``contains_many`` asks it only for keys that the filter may know.
+    The cache answers for keys that it has seen. The store decides whether a key is new, so if two
+    processes add the same key at once, only one of them gets True. The Bloom filter saves
+    lookups: ``contains_many`` queries the store only for keys that the filter may contain.
     """
 
     def __init__(self, store: SeenSet, *, bloom: SeenSet | None = None, cache_bytes: int = 16 << 20) -> None:
         if store.forgets or (bloom is not None and bloom.forgets):
             raise UsageError(
-                f"a set that forgets cannot have a cache before it: {type(store).__name__}",
-                hint="the cache would still know what the set has forgotten; use the set alone",
+                f"a set that forgets keys cannot have a cache: {type(store).__name__}",
+                hint="the cache would still contain forgotten keys; use the set alone",
             )
         if bloom is not None and store.is_shared and not bloom.is_shared:
             raise UsageError(
-                f"a filter that others do not fill, before a set that they do: {type(bloom).__name__}",
-                hint="it would call new what others have added; put both into Redis, or leave the filter out",
+                f"a shared set needs a shared Bloom filter: {type(bloom).__name__}",
+                hint="the filter would lack the keys of other processes; put both into Redis, or omit the filter",
             )
         super().__init__()
         # One hash of a key is enough for all layers; processes that share a store have its secret in common.
@@ -53,7 +54,7 @@ class LayeredSet(SeenSet):
         self._stats = LayerStats()
 
     def stats(self) -> LayerStats:
-        """Return how many keys each layer has answered for."""
+        """Return the number of keys that each layer has answered for."""
         return msgspec.structs.replace(self._stats)
 
     def add_ids(self, ids: Sequence[int]) -> list[bool]:
@@ -92,12 +93,12 @@ class LayeredSet(SeenSet):
         return unknown
 
     def _missed(self, absent: Sequence[bool]) -> list[bool]:
-        """Count what the filter does not know; return for each key whether the filter may know it."""
+        """Count the keys that the filter does not contain; return for each key whether it may contain it."""
         self._stats.bloom_misses += sum(absent)
         return [not each for each in absent]
 
     def _count(self, fresh: Sequence[bool], maybe: Sequence[bool] | None) -> None:
-        """Count the answers of the store, for keys that the filter may know."""
+        """Count the answers of the store. ``maybe``: for each key, whether the filter may contain it."""
         self._stats.store_hits += len(fresh) - sum(fresh)
         if maybe is not None:
             self._stats.false_positives_avoided += sum(compress(fresh, maybe))

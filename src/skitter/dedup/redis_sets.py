@@ -1,7 +1,7 @@
-"""The sets in Redis: one server, a master that sentinels name, or a Redis Cluster, which has a set on one node.
+"""Sets in Redis: on one server, on a master found through Sentinel, or on one node of a Redis Cluster.
 
-Each call is one Lua script, and so one atomic step for all processes that use the set. A call is never sent again by
-itself: if its answer was lost, the keys may have been added, and adding them again says that they are known.
+Each call is one Lua script, and therefore one atomic step for all processes that use the set. A call is never retried
+automatically: if its reply was lost, the keys may have been added, and adding them again reports them as seen.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from skitter.redis_driver.connections import blocking_client
 from skitter.redis_driver.errors import TROUBLES, WRONG_TYPE, connection_trouble, is_reply, reply_code
 
 _BATCH = 500
-"""Keys of one script: some milliseconds, for which everybody else waits."""
+"""Maximum keys per script. A script takes a few milliseconds, during which all other clients wait."""
 _DRIVER_ERRORS = (exceptions.RedisError, OSError)
 _MERGE = b"""-- Merge a count that lies in another slot: its bytes come along.
 redis.call('SET', KEYS[1] .. ':merged', ARGV[1])
@@ -38,7 +38,7 @@ redis.call('DEL', KEYS[1] .. ':merged')"""
 
 
 class _State(msgspec.Struct):
-    """What is stored of a set besides its keys. ``record`` belongs to the Lua file of its kind."""
+    """Stored state of a set besides its keys. ``record`` belongs to the Lua file of its kind."""
 
     kind: str
     secret: str
@@ -47,11 +47,11 @@ class _State(msgspec.Struct):
 
 
 class _Server:
-    """A Redis and the key of one set there, with the driver's errors in words."""
+    """Redis server and the key of one set on it. Converts the errors of the driver."""
 
     def __init__(self, url: str, name: str, suffix: str) -> None:
         if not name or "{" in name or "}" in name:
-            raise UsageError(f"not a name of a set: {name!r}", hint="give one without { and }")
+            raise UsageError(f"invalid name of a set: {name!r}", hint="use a name without { and }")
         self._address = parse_address(url)
         self.name = name
         # All keys of a set have this hash tag, so that a Redis Cluster keeps them together.
@@ -60,7 +60,7 @@ class _Server:
             self.client = blocking_client(self._address)
 
     def run(self, source: bytes, *arguments: Any) -> Any:
-        """Run a script by its hash; its source is sent when the server does not have it."""
+        """Run a script by its hash. The source is sent if the server does not have it."""
         sha = hashlib.sha1(source, usedforsecurity=False).hexdigest()
         with self.errors():
             try:
@@ -70,7 +70,7 @@ class _Server:
 
     @contextmanager
     def errors(self) -> Iterator[None]:
-        """Convert errors of the driver."""
+        """Convert errors of the driver to DedupError."""
         try:
             yield
         except _DRIVER_ERRORS as error:
@@ -78,13 +78,15 @@ class _Server:
             if code in TROUBLES:
                 raise DedupError(f"the Redis at {where} {TROUBLES[code].text}", hint=TROUBLES[code].hint) from error
             if code == WRONG_TYPE or is_reply(error):
-                raise DedupError(f"Redis says: {error}: {where}", hint=f"is {self.key} of this skitter?") from error
+                raise DedupError(
+                    f"Redis says: {error}: {where}", hint=f"was {self.key} written by this version of skitter?"
+                ) from error
             reason, hint = connection_trouble(error, tls=self._address.tls)
             raise DedupError(f"the Redis cannot be reached: {where}: {reason}", hint=hint) from error
 
 
 class _RedisSet(SeenSet):
-    """A set whose calls are scripts. Processes that name the same set share it, and its secret."""
+    """Set whose calls are scripts. Processes that use the same name share the set and its secret."""
 
     is_shared = True
 
@@ -96,8 +98,8 @@ class _RedisSet(SeenSet):
         state = self._open(_State(kind, new_secret().hex(), made_with, self._new_record()))
         if state.kind != kind or state.made_with != made_with:
             raise UsageError(
-                f"the set {name} is there already, and another one: {state.kind} {state.made_with}".rstrip(),
-                hint="open it as it was made, or give another name",
+                f"the set {name} already exists with other parameters: {state.kind} {state.made_with}".rstrip(),
+                hint="open it with these parameters, or choose another name",
             )
         super().__init__(bytes.fromhex(state.secret))
 
@@ -123,7 +125,7 @@ class _RedisSet(SeenSet):
         raise NotImplementedError
 
     def _words(self, ids: Sequence[int]) -> list[bytes]:
-        """Return ids as the scripts of this kind take them."""
+        """Return ids in the form that the scripts of this kind expect."""
         return [b"%d" % each for each in ids]
 
     def _call(self, act: str, ids: Sequence[int]) -> list[bool]:
@@ -138,7 +140,7 @@ class _RedisSet(SeenSet):
         return answers
 
     def _heard(self, items: int) -> None:
-        """Take note of what came with an answer."""
+        """Process the number of items that a reply contains."""
 
     def _open(self, new: _State) -> _State:
         with self._server.errors():
@@ -154,15 +156,17 @@ class _RedisSet(SeenSet):
             return msgspec.msgpack.decode(stored, type=_State)
         except msgspec.MsgspecError as error:
             raise DedupError(
-                f"what lies there was not written by this skitter: {self._server.key}", hint="give another name"
+                f"the key was not written by this version of skitter: {self._server.key}", hint="give another name"
             ) from error
 
     def _gone(self) -> DedupError:
-        return DedupError(f"the set is gone: {self._server.name}", hint="was it dropped, or the Redis emptied?")
+        return DedupError(
+            f"the set no longer exists: {self._server.name}", hint="was the set dropped, or the Redis emptied?"
+        )
 
 
 class RedisExactSet(_RedisSet):
-    """All keys, exactly: 64 bits of each, in nine bytes of a Redis."""
+    """Set of all keys in Redis. It stores a 64-bit hash of each key and needs nine bytes per key."""
 
     def __init__(self, url: str, name: str) -> None:
         super().__init__(url, name, "exact", "")
@@ -175,9 +179,10 @@ class RedisExactSet(_RedisSet):
 
 
 class RedisBloomFilter(_RedisSet):
-    """Keys in a few bits each, in a Redis: 2.7 bytes at a rate of 0.0001. Of new keys, this part is taken for known.
+    """Bloom filter in Redis. At an error rate of 0.0001 it needs 2.7 bytes per key.
 
-    What was added is never taken for new. Beyond its capacity the filter grows, and its rate still holds.
+    The error rate is the share of new keys that are reported as seen. A key that was added is never reported as new.
+    Beyond its capacity the filter grows and keeps its error rate.
     """
 
     def __init__(self, url: str, name: str, *, capacity: int, error_rate: float = 0.0001) -> None:
@@ -190,7 +195,7 @@ class RedisBloomFilter(_RedisSet):
         return self.stats().items
 
     def stats(self) -> BloomStats:
-        """Return items, bits, fill, and the false rate that the fill implies."""
+        """Return the number of items and bits, the fill, and the error rate that the fill implies."""
         record = self._state().record
         return stats_of(self._layout, record["items"], record["ones"], self._error_rate)
 
@@ -207,10 +212,11 @@ class RedisBloomFilter(_RedisSet):
 
 
 class RedisExpiringSet(_RedisSet):
-    """The keys of the last ``seconds``, in a Redis, by its clock. Adding a key again does not start its time anew.
+    """Set in Redis of the keys that were added in the last ``seconds``, by the clock of the server.
 
-    Keys are in generations of an eighth of the time each, and go with their generation: a key is kept an eighth too
-    long at most and never too short. What nobody asks for any more stays until somebody calls.
+    Adding a key again does not restart its time. Keys are grouped in generations, each an eighth of the time long, and
+    expire with their generation: a key is kept for at least ``seconds``, and at most an eighth longer. Expired keys
+    are removed by later calls, so a set that is no longer used keeps its memory.
     """
 
     forgets = True
@@ -225,7 +231,7 @@ class RedisExpiringSet(_RedisSet):
 
 
 class RedisHyperLogLog(DistinctCount):
-    """A count of distinct keys in 12 KiB of a Redis, which is 0.81 % off on average (PFADD, PFCOUNT)."""
+    """Count of distinct keys in 12 KiB of Redis, with a standard error of 0.81 % (PFADD, PFCOUNT)."""
 
     is_shared = True
 
@@ -239,12 +245,12 @@ class RedisHyperLogLog(DistinctCount):
                 self._server.client.pfadd(self._server.key, *listed[first : first + _BATCH])
 
     def count(self) -> int:
-        """Return about how many distinct keys were added."""
+        """Return the approximate number of distinct keys that were added."""
         with self._server.errors():
             return int(self._server.client.pfcount(self._server.key))
 
     def merge(self, other: Self) -> None:
-        """Count what the other has counted as well. It may be in another Redis."""
+        """Add the keys of another count, which may be on another Redis server, to this one."""
         with other._server.errors():
             counted: Any = other._server.client.get(other._server.key)
         if counted is not None:
@@ -256,7 +262,7 @@ class RedisHyperLogLog(DistinctCount):
             self._server.client.delete(self._server.key)
 
     def close(self) -> None:
-        """Close connections. What is in Redis stays there."""
+        """Close connections. The data in Redis is kept."""
         self._server.client.close()
 
 

@@ -1,1 +1,1 @@
-"""From the outbox of a job to its sinks: runner, failover, drain, archive, preview, export."""
+"""From the outbox of a job to its sinks: runner, failover, delivery without a crawl, archive, preview, export."""

@@ -46,7 +46,8 @@ def only_one_archive(sinks: Iterable[Sink]) -> list[Sink]:
     archives = [sink.target for sink in listed if isinstance(sink, PageSink)]
     if len(archives) > 1:
         raise UsageError(
-            f"a job has one archive of pages: {', '.join(archives)}", hint="give one of them; it can be copied later"
+            f"a job can have only one archive of pages: {', '.join(archives)}",
+            hint="give one of them; it can be copied later",
         )
     return listed
 

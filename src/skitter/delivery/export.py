@@ -38,7 +38,7 @@ async def export(source: Source, outputs: Sequence[Target], *, stop: StopRequest
     for target in outputs:
         sink = sink_of(target)
         if isinstance(sink, PageSink):
-            raise UsageError(f"an archive holds pages, not items: {target.name}", hint="give another format")
+            raise UsageError(f"an archive holds pages, not items: {target.name}", hint="choose another format")
         delivery = Delivery(
             _Outbox(source()),
             [sink],

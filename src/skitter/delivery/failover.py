@@ -111,7 +111,7 @@ class SinkFailover:
         self._work_is_over.set()
 
     def hurry(self) -> None:
-        """Do not wait for targets that are away."""
+        """Do not wait for targets that are unavailable."""
         for active in [*self._active.values(), *self._finishing]:
             active.delivery.hurry()
 

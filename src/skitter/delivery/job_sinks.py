@@ -116,7 +116,7 @@ class _StoredTargetSink:
             yield
         except SinkError as error:
             if parse_target(self.target).scheme:
-                hint = "a password is not kept with the job: give the target again with -o"
+                hint = "a password is not kept with the job: give the output again with -o"
                 error.hint = f"{error.hint}; {hint}" if error.hint else hint
             raise
 
@@ -149,7 +149,7 @@ async def work_and_deliver(
 
 
 async def finish_delivery(delivery: Delivery, stop: StopRequest, *, complete: bool) -> None:
-    """Write the rest. A stop no longer waits for targets that are away, a kill for nothing."""
+    """Write the rest. A stop no longer waits for targets that are unavailable, a kill for nothing."""
     finishing = asyncio.create_task(delivery.finish(complete=complete))
     stop.set_handlers(delivery.hurry, finishing.cancel)
     try:

@@ -1,7 +1,7 @@
 """Delivery: takes committed items from the outbox to sinks, each at its own pace.
 
 Every sink has a ``SinkRunner`` of its own, and what happens to one does not hold up the others: a target that is
-away is waited for, and one that fails is left, and said, while the rest is written.
+unavailable is waited for, and one that fails is left, and said, while the rest is written.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 
 from skitter.concurrency import gather_or_cancel
 from skitter.delivery.sink_runner import SinkRunner
-from skitter.errors import SinkAwayError, SinkError
+from skitter.errors import SinkError, SinkUnavailableError
 from skitter.frontier.contract import Outbox
 from skitter.observe import events
 from skitter.sinks.contract import Rejects, Sink
@@ -128,12 +128,12 @@ class Delivery:
             runner.nudged.set()
 
     def hurry(self) -> None:
-        """Wait no longer for targets that are away: their items stay in the outbox."""
+        """Wait no longer for targets that are unavailable: their items stay in the outbox."""
         self._hurry.set()
         self.nudge()
 
     async def drain(self) -> None:
-        """Deliver everything that is there now. Raises SinkAwayError only in a hurry."""
+        """Deliver everything that is there now. Raises SinkUnavailableError only in a hurry."""
         async with self._closed_on_error():
             await self._each(lambda runner: runner.drain(self._hurry))
 
@@ -146,8 +146,8 @@ class Delivery:
         async def finish(runner: Runner) -> None:
             try:
                 await runner.finish(complete=complete, hurry=self._hurry)
-            except SinkAwayError:
-                # In a hurry. It was said when the target went away.
+            except SinkUnavailableError:
+                # In a hurry. It was said when the target became unavailable.
                 await runner.close()
 
         async with self._closed_on_error():

@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import TypeVar
 
 from skitter.delivery.repeated_items import RecentItems
-from skitter.errors import BadItemsError, FormatError, FrontierError, SinkAwayError, SinkError
+from skitter.errors import BadItemsError, FormatError, FrontierError, SinkError, SinkUnavailableError
 from skitter.extract.items import decode_item
 from skitter.extract.rejected_items import decode_reject
 from skitter.frontier.contract import Outbox
@@ -33,10 +33,10 @@ transactions and the target a sync, so a few hundred items go together while a c
 IDLE_SECONDS = 1.0
 """The longest pause, when nothing comes for a while."""
 KEEP_SECONDS = 10.0
-"""While a sink works or is away for longer than this, the ownership is renewed: a third of its time."""
+"""While a sink works or is unavailable for longer than this, the ownership is renewed: a third of its time."""
 AWAY_SECONDS = 0.5
 LONGEST_AWAY_SECONDS = 30.0
-"""Between two tries of a target that is away: doubling from the first to the second, with jitter."""
+"""Between two tries of a target that is unavailable: doubling from the first to the second, with jitter."""
 
 
 STALE_SECONDS = 15.0
@@ -50,7 +50,7 @@ class _StaleError(Exception):
 
 class _Batch:
     """Items on their way to the target. Kept until they are recorded: whoever waits for them may be cancelled, and a
-    target that was away gets the same ones again."""
+    target that was unavailable gets the same ones again."""
 
     def __init__(self, items: Sequence[Item], lacking: Sequence[Item], kind: ItemKind) -> None:
         """``lacking``: those that the target has not had yet. ``kind``: what the target takes."""
@@ -102,8 +102,8 @@ class SinkRunner:
         self._turn = asyncio.Lock()
         self._batch: _Batch | None = None
         self._repeats = RecentItems()
-        self._away: SinkAwayError | None = None
-        self._away_since = 0.0
+        self._unavailable: SinkUnavailableError | None = None
+        self._unavailable_since = 0.0
         self._tries = 0
 
     async def take(self) -> None:
@@ -118,8 +118,8 @@ class SinkRunner:
         progress = await self._outbox.open_sink(self._sink.target, self._owner)
         if progress is None:
             raise SinkError(
-                f"another process delivers to this target: {self._sink.target}",
-                hint="wait until it ends (30 seconds if it was killed), or give another target with -o",
+                f"another process is writing to this output: {self._sink.target}",
+                hint="wait until it ends (30 seconds if it was killed), or choose another output with -o",
             )
         self._owns, self._kept_at = True, asked_at
         opened = SinkProgress(progress.position) if anew else progress
@@ -133,7 +133,7 @@ class SinkRunner:
             # Cleared before the poll: a nudge that comes during it is not missed.
             self.nudged.clear()
             delivered = await self.deliver()
-            if self._away is not None:
+            if self._unavailable is not None:
                 await self._wait_for_target()
                 continue
             if delivered == self._size:
@@ -156,9 +156,9 @@ class SinkRunner:
                 batch.writing = None
                 await self._items(0)
                 return 0
-            except SinkAwayError as error:
+            except SinkUnavailableError as error:
                 batch.writing = None
-                await self._goes_away(error)
+                await self._becomes_unavailable(error)
                 return 0
             except Exception:
                 self._batch = None
@@ -228,8 +228,8 @@ class SinkRunner:
         )
 
     async def drain(self, hurry: asyncio.Event) -> None:
-        while await self.deliver() or self._away is not None or self._batch is not None:
-            if self._away is not None:
+        while await self.deliver() or self._unavailable is not None or self._batch is not None:
+            if self._unavailable is not None:
                 await self._wait_for_target(hurry)
 
     async def finish(self, *, complete: bool, hurry: asyncio.Event) -> None:
@@ -238,8 +238,8 @@ class SinkRunner:
             try:
                 await self._in_thread(self._sink.finish)
                 break
-            except SinkAwayError as error:
-                await self._goes_away(error)
+            except SinkUnavailableError as error:
+                await self._becomes_unavailable(error)
                 await self._wait_for_target(hurry)
         self._comes_back()
         if complete:
@@ -260,36 +260,37 @@ class SinkRunner:
         self._thread = None
         if self._owns:
             self._owns = False
-            # If the store is away, the ownership runs out by itself.
+            # If the store is unavailable, the ownership runs out by itself.
             with suppress(FrontierError):
                 await self._outbox.close_sink(self._sink.target, self._owner)
 
-    # ---- a target that is away
+    # ---- a target that is unavailable
 
-    async def _goes_away(self, error: SinkAwayError) -> None:
-        """Record that the target is away; reported once, as an event and in the frontier, however often it is tried."""
+    async def _becomes_unavailable(self, error: SinkUnavailableError) -> None:
+        """Record that the target is unavailable; reported once, as an event and in the frontier, however often it is
+        tried."""
         self._tries += 1
-        if self._away is None:
-            self._away_since = time.monotonic()
+        if self._unavailable is None:
+            self._unavailable_since = time.monotonic()
             self._on_event(events.SINK_AWAY(target=self._sink.target, reason=str(error)))
             position, mark, rejected = self._progress.position, self._progress.mark, self._progress.rejected
             await self._record(SinkProgress(position, mark, rejected=rejected, trouble=str(error)))
-        self._away = error
+        self._unavailable = error
 
     def _comes_back(self) -> None:
-        if self._away is not None:
-            seconds = round(time.monotonic() - self._away_since, 1)
+        if self._unavailable is not None:
+            seconds = round(time.monotonic() - self._unavailable_since, 1)
             self._on_event(events.SINK_BACK(target=self._sink.target, seconds=seconds))
-        self._away, self._tries = None, 0
+        self._unavailable, self._tries = None, 0
 
     async def _wait_for_target(self, hurry: asyncio.Event | None = None) -> None:
-        """Sleep until it is time to try again; in a hurry, raise why the target is away."""
+        """Sleep until it is time to try again; in a hurry, raise why the target is unavailable."""
         pause = min(AWAY_SECONDS * 2 ** min(self._tries - 1, 16), LONGEST_AWAY_SECONDS) * random.uniform(0.5, 1.0)
         until = time.monotonic() + pause
         while (left := until - time.monotonic()) > 0:
             if hurry is not None and hurry.is_set():
-                assert self._away is not None
-                raise self._away
+                assert self._unavailable is not None
+                raise self._unavailable
             if await self._rest(min(left, KEEP_SECONDS)):
                 self.nudged.clear()
                 if hurry is None:
@@ -323,8 +324,8 @@ class SinkRunner:
 
     def _lost(self) -> SinkError:
         return SinkError(
-            f"another process has taken over this target: {self._sink.target}",
-            hint="this one was silent for too long; nothing is lost, the other one delivers",
+            f"another process has taken over this output: {self._sink.target}",
+            hint="this process did not respond for too long; nothing is lost, the other one writes the items",
         )
 
     def _submit(self, call: Callable[[], T]) -> asyncio.Future[T]:

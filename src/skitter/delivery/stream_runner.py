@@ -59,7 +59,7 @@ class StreamRunner:
         progress = await self._outbox.open_sink(CLIENT, self._owner)
         if progress is None:
             raise SinkError(
-                "another program takes the items of this job",
+                "another program is reading the items of this job",
                 hint="wait until it ends (30 seconds if it was killed), or give the job another name",
             )
         self._owns = True
@@ -119,7 +119,7 @@ class StreamRunner:
         self.is_closed = True
         if self._owns:
             self._owns = False
-            # If the store is away, the ownership runs out by itself, and what was confirmed lately comes again.
+            # If the store is unavailable, the ownership runs out by itself, and what was confirmed lately comes again.
             with suppress(FrontierError, SinkError):
                 await self._keep()
             with suppress(FrontierError):
@@ -161,5 +161,5 @@ class StreamRunner:
 def _lost() -> SinkError:
     return SinkError(
         "another program has taken over the items of this job",
-        hint="this one was silent for too long; nothing is lost, the other one has them",
+        hint="this program did not respond for too long; nothing is lost, the other one has the items",
     )

@@ -1,1 +1,1 @@
-"""Egress: a proxy on a machine whose address changes, kept in the pool of a job."""
+"""Egress: a proxy on a machine whose address changes, registered in the proxy pool of a job."""

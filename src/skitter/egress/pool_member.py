@@ -1,7 +1,7 @@
-"""Membership of an egress in a job's pool of proxies: registered for a while, renewed, drained, removed.
+"""Membership of an egress in a job's proxy pool: registered for a limited time, renewed, drained, removed.
 
-A registration that is not renewed ends by itself, so an egress that was killed is gone without anybody's doing. A store
-that is away is waited for: the egress serves what was granted, and registers again.
+A registration that is not renewed expires, so an egress that was killed leaves the pool by itself. While the store is
+unavailable, the egress continues to serve requests that it was granted; afterwards it registers again.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from skitter.observe.events import Event
 
 DRAIN_POLL_SECONDS = 0.2
 RENEWALS = 3
-"""In the time that a registration lasts."""
+"""Number of renewals within the lifetime of a registration."""
 
 
 class PoolMember:
-    """One egress in the pool of one job."""
+    """Registration of one egress in the pool of one job."""
 
     def __init__(
         self, pool: Frontier, *, owner: str, lifetime_seconds: float, on_event: Callable[[Event], None]
@@ -34,33 +34,36 @@ class PoolMember:
         self._url = ""
         self._id = ""
         self._renew_at = 0.0
-        self._away_since = 0.0
+        self._unavailable_since = 0.0
 
     async def register(self, url: str, address: str) -> None:
-        """Become a proxy of the pool; if the store is away, ``look`` does it later."""
+        """Register as a proxy of the pool; if the store is unavailable, ``look`` does it later."""
         self._url, self._renew_at = url, 0.0
         self._on_event(events.EGRESS_OPENED(proxy=shown_proxy(url), address=address or "unknown"))
         await self.look()
 
     async def look(self) -> ProxySeen | None:
-        """Renew the registration if it is time to; return what the store tells of it, or None while it is away."""
+        """Renew the registration if it is due; return the proxy as the store has it.
+
+        Return None if the store is unavailable or the registration has expired.
+        """
         try:
             if time.monotonic() >= self._renew_at:
                 self._id = await self._pool.register_proxy(self._url, self._owner, self._lifetime_seconds)
                 self._renew_at = time.monotonic() + self._lifetime_seconds / RENEWALS
             seen = next((one for one in await self._pool.proxies() if one.id == self._id), None)
         except (FrontierError, JobError) as error:
-            self._is_away(error)
+            self._is_unavailable(error)
             return None
         if seen is None:
-            self._renew_at = 0.0  # it has expired, in a process that was stopped for a while
-        if self._away_since:
-            self._on_event(events.EGRESS_STORE_BACK(seconds=round(time.monotonic() - self._away_since, 1)))
-            self._away_since = 0.0
+            self._renew_at = 0.0  # it has expired: this process was suspended for a while
+        if self._unavailable_since:
+            self._on_event(events.EGRESS_STORE_BACK(seconds=round(time.monotonic() - self._unavailable_since, 1)))
+            self._unavailable_since = 0.0
         return seen
 
     async def leave(self, limit_seconds: float, reason: str) -> None:
-        """Be granted nothing more, wait for what is in flight, and leave the pool."""
+        """Get no new requests, wait for those in flight, and leave the pool."""
         if not self._id:
             return
         deadline = time.monotonic() + limit_seconds
@@ -74,18 +77,18 @@ class PoolMember:
         try:
             await self._pool.remove_proxy(self._id)
         except (FrontierError, JobError) as error:
-            self._is_away(error)
+            self._is_unavailable(error)
         self._id = ""
 
     async def _in_flight(self) -> int:
-        """Return how many requests are in flight, or -1 while the store is away."""
+        """Return the number of requests in flight, or -1 if the store is unavailable."""
         try:
             return await self._pool.drain_proxy(self._id)
         except (FrontierError, JobError) as error:
-            self._is_away(error)
+            self._is_unavailable(error)
             return -1
 
-    def _is_away(self, error: Exception) -> None:
-        if not self._away_since:
-            self._away_since = time.monotonic()
+    def _is_unavailable(self, error: Exception) -> None:
+        if not self._unavailable_since:
+            self._unavailable_since = time.monotonic()
             self._on_event(events.EGRESS_STORE_AWAY(error=str(error)))

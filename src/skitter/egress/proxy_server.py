@@ -1,7 +1,7 @@
-"""Small HTTP proxy: tunnels (CONNECT) and plain requests, one for each connection, for whoever has its password.
+"""Small HTTP proxy with a password: tunnels (CONNECT) and plain requests, one per connection.
 
-Names are resolved here, and the network guard is asked about the address that is connected to, as in a fetcher: a link
-that a stranger wrote leads no more into this machine's network than into a worker's.
+Names are resolved here, and the network guard checks the address that is connected to, as in a fetcher: a link on a
+crawled page reaches the private network of this machine no more than that of a worker.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from typing import Any
 
 from skitter.egress.request_head import (
@@ -25,16 +26,16 @@ from skitter.fetch.network_guard import Guard
 HEAD_SECONDS = 30.0
 CONNECT_SECONDS = 10.0
 IDLE_SECONDS = 300.0
-"""Without a byte in either direction, after which a connection is closed."""
+"""A connection ends when no byte was transferred in either direction for this long."""
 MAX_CONNECTIONS = 1000
 _PIECE_BYTES = 65_536
 
 
 class ProxyServer:
-    """A proxy that listens between ``open`` and ``close``, and may be opened again."""
+    """Proxy that listens between ``open`` and ``close``; it can be opened again."""
 
     def __init__(self, *, allow_private: bool = False, trusted: Sequence[tuple[str, int]] = ()) -> None:
-        """``trusted``: hosts and ports that may be inside, because the user of this machine has named them."""
+        """``trusted``: hosts and ports that may have private addresses, because the user of this machine named them."""
         self._guard = Guard(allow_private=allow_private)
         self._trusted = frozenset(trusted)
         self._server: asyncio.Server | None = None
@@ -42,10 +43,15 @@ class ProxyServer:
         self._authorization = b""
         self._source = ""
         self.requests = 0
-        """That were passed on, since it was made."""
+        """Number of requests forwarded since the server was created."""
+
+    @property
+    def connections(self) -> int:
+        """Number of open connections."""
+        return len(self._tasks)
 
     async def open(self, host: str, port: int, *, user: str, password: str, source: str = "") -> int:
-        """Listen, and return the port. ``source``: the address that connections go out from; empty: as routes say."""
+        """Listen, and return the port. ``source``: local address of outgoing connections; if empty, routing decides."""
         self._authorization = basic(user, password)
         self._source = source
         self._server = await asyncio.start_server(self._serve, host, port, limit=MAX_HEAD_BYTES)
@@ -53,7 +59,7 @@ class ProxyServer:
         return found
 
     async def close(self) -> None:
-        """Stop listening, and cut what is open."""
+        """Stop listening and abort open connections."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -74,10 +80,10 @@ class ProxyServer:
         except RefusedRequestError as refusal:
             writer.write(refusal.answer())
         except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            # Somebody has hung up, or does not speak HTTP: there is nobody to say it to.
+            # The peer has disconnected or does not speak HTTP, so there is nobody to send an error to.
             writer.transport.abort()
         except asyncio.CancelledError:
-            # Only ``close`` cancels, and waits for this.
+            # Only ``close`` cancels this task, and it waits for its end.
             writer.transport.abort()
         finally:
             self._tasks.discard(task)
@@ -93,18 +99,20 @@ class ProxyServer:
         there, back = await self._connected(request)
         self.requests += 1
         try:
-            if request.is_tunnel:
-                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                await _first_of(_copy(reader, back), _copy(there, writer))
-            else:
-                back.write(request.head)
-                # The client hanging up ends it as well: its worker was killed, or nobody wants the answer any more.
-                await _first_of(_upload(reader, back, request.body_bytes), _download(there, writer))
+            async with asyncio.timeout(IDLE_SECONDS) as limit:
+                moved = partial(_postpone, limit)
+                if request.is_tunnel:
+                    writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                    await _first_of(_copy(reader, back, moved), _copy(there, writer, moved))
+                else:
+                    back.write(request.head)
+                    # A client that disconnects ends it too: its worker was killed or no longer wants the response.
+                    await _first_of(_upload(reader, back, request.body_bytes, moved), _download(there, writer, moved))
         finally:
             back.transport.abort()
 
     async def _connected(self, request: ProxyRequest) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        """Connect to the first address that may be connected to and answers."""
+        """Connect to the first address that the guard allows and that accepts the connection."""
         loop = asyncio.get_running_loop()
         family = _family_of(self._source)
         try:
@@ -114,7 +122,7 @@ class ProxyServer:
                 if (request.host, request.port) not in self._trusted:
                     addresses = [one for one in addresses if self._guard.objection(one, request.port) is None]
                     if not addresses:
-                        # Not 403, which is how hosts ban: this one is no more there than one without an address.
+                        # Not 403, which would look like a ban by the host: treat it like a host without an address.
                         raise RefusedRequestError(502, "Inside")
                 local = (self._source, 0) if self._source else None
                 for number, address in enumerate(addresses, 1):
@@ -139,7 +147,7 @@ def _family_of(address: str) -> int:
 
 
 async def _first_of(*directions: Coroutine[Any, Any, None]) -> None:
-    """Run both directions until one is over."""
+    """Run both directions until one of them ends."""
     tasks = [asyncio.create_task(direction) for direction in directions]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -152,45 +160,50 @@ async def _first_of(*directions: Coroutine[Any, Any, None]) -> None:
             raise error
 
 
-async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    while data := await _read(source):
+def _postpone(limit: asyncio.Timeout) -> None:
+    """Start the idle time anew: a byte was transferred."""
+    if not limit.expired():
+        limit.reschedule(asyncio.get_running_loop().time() + IDLE_SECONDS)
+
+
+async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter, moved: Callable[[], None]) -> None:
+    while data := await source.read(_PIECE_BYTES):
+        moved()
         target.write(data)
         await target.drain()
     with contextlib.suppress(OSError):
         target.write_eof()
 
 
-async def _upload(source: asyncio.StreamReader, target: asyncio.StreamWriter, size: int) -> None:
-    """Pass a body on, and return when the client hangs up."""
+async def _upload(
+    source: asyncio.StreamReader, target: asyncio.StreamWriter, size: int, moved: Callable[[], None]
+) -> None:
+    """Forward a request body, and return when the client disconnects."""
     left = size
     while left:
         data = await source.read(min(left, _PIECE_BYTES))
         if not data:
             return
+        moved()
         left -= len(data)
         target.write(data)
         await target.drain()
-    # One request for each connection: what comes after it ends it too.
+    # One request per connection: further data from the client also ends it.
     await source.read(1)
 
 
-async def _download(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
-    """Pass an answer on, to the end of its connection."""
+async def _download(source: asyncio.StreamReader, target: asyncio.StreamWriter, moved: Callable[[], None]) -> None:
+    """Forward a response until the server closes the connection."""
     status = 100
     while status < 200:
         try:
-            async with asyncio.timeout(IDLE_SECONDS):
-                status, head = read_answer(await source.readuntil(b"\r\n\r\n"))
+            status, head = read_answer(await source.readuntil(b"\r\n\r\n"))
         except asyncio.IncompleteReadError as error:
-            # Cut off, or no HTTP at all: as the client would have seen it.
+            # Truncated or not HTTP: forward what the client would have received without the proxy.
             target.write(error.partial)
             return
         if status == 101:
-            raise ValueError("an upgrade that nobody has asked for")
+            raise ValueError("an unrequested protocol upgrade")
         target.write(head)
-    await _copy(source, target)
-
-
-async def _read(source: asyncio.StreamReader) -> bytes:
-    async with asyncio.timeout(IDLE_SECONDS):
-        return await source.read(_PIECE_BYTES)
+        moved()
+    await _copy(source, target, moved)

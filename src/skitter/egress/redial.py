@@ -1,4 +1,4 @@
-"""Redial command of an egress: it is run in a shell, with a time limit, and may print the address to go out from."""
+"""Redial command of an egress: runs in a shell with a time limit, and may print the new local address."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _MAX_OUTPUT_BYTES = 65_536
 
 
 class Redialed(NamedTuple):
-    """How a redial command ended."""
+    """Result of a redial command."""
 
     error: str
-    """Why it failed; empty: it did not."""
+    """Reason of a failure; empty if it succeeded."""
     address: str
-    """The IP address that its last line of output is; empty: it is none."""
+    """IP address in the last line of its output; empty if that line is not an IP address."""
 
 
 async def redial(command: str, limit_seconds: float) -> Redialed:
-    """Run a redial command to its end, or kill it with all its children when its time is over."""
+    """Run a redial command, or kill it with all its children at the time limit."""
     process = await asyncio.create_subprocess_shell(
         command,
         stdin=asyncio.subprocess.DEVNULL,
@@ -38,9 +38,9 @@ async def redial(command: str, limit_seconds: float) -> Redialed:
                 output = (output + piece)[-_MAX_OUTPUT_BYTES:]
             code = await process.wait()
     except TimeoutError:
-        return Redialed(f"not over after {limit_seconds:g} s", "")
+        return Redialed(f"not finished after {limit_seconds:g} s", "")
     finally:
-        # Also what it left behind, if it was cancelled or has put something into the background.
+        # Kill its children too: the call may have been cancelled, or the command started background processes.
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
@@ -52,7 +52,7 @@ async def redial(command: str, limit_seconds: float) -> Redialed:
 
 
 def address_in(text: str) -> str:
-    """Return the IP address that a text is; empty: it is none."""
+    """Return the text as an IP address, or an empty string if it is not one."""
     with contextlib.suppress(ValueError):
         return str(ip_address(text.strip()))
     return ""

@@ -1,4 +1,4 @@
-"""Heads of proxy requests and of their answers: what is asked of whom, and which headers are passed on."""
+"""Parsing of the heads of proxy requests and responses: target, body length, and headers to forward."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HOP_BY_HOP = frozenset(
 
 
 class RefusedRequestError(Exception):
-    """A request that the proxy answers itself."""
+    """A request that the proxy refuses with a response of its own."""
 
     def __init__(self, status: int, reason: str) -> None:
         super().__init__(f"{status} {reason}")
@@ -30,7 +30,7 @@ class RefusedRequestError(Exception):
         self.reason = reason
 
     def answer(self) -> bytes:
-        """Return the whole answer."""
+        """Return the complete response."""
         lines = [f"HTTP/1.1 {self.status} {self.reason}", "Content-Length: 0", "Connection: close"]
         if self.status == 407:
             lines.append('Proxy-Authenticate: Basic realm="skitter"')
@@ -38,23 +38,23 @@ class RefusedRequestError(Exception):
 
 
 class ProxyRequest(NamedTuple):
-    """What a client asks for."""
+    """Request of a client to the proxy."""
 
     host: str
-    """A name or an address, without brackets."""
+    """Name or IP address, without brackets."""
     port: int
     is_tunnel: bool
     head: bytes
-    """What the server is sent; nothing for a tunnel."""
+    """Head to send to the server; empty for a tunnel."""
     body_bytes: int
 
 
 def read_request(head: bytes, authorization: bytes) -> ProxyRequest:
-    """Read a head up to its empty line. RefusedRequestError for what is not served, above all without the password."""
+    """Parse a request head, including its empty line. Raises RefusedRequestError, first for a missing password."""
     first, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     headers = _headers(lines)
     given = [value for name, value in headers if name.lower() == b"proxy-authorization"]
-    # Before anything else: to whom has no password, this is a proxy that wants one, whatever is asked.
+    # Checked before the request line: without the password, every target gets the same answer, 407.
     if len(given) != 1 or not hmac.compare_digest(given[0], authorization):
         raise RefusedRequestError(407, "Proxy Authentication Required")
     found = _LINE.fullmatch(first)
@@ -83,7 +83,7 @@ def read_request(head: bytes, authorization: bytes) -> ProxyRequest:
 
 
 def read_answer(head: bytes) -> tuple[int, bytes]:
-    """Return the status of an answer, and its head as it is passed on. ValueError if it is none."""
+    """Return the status of a response and the head to forward. Raises ValueError if it is not HTTP."""
     first, *lines = head.removesuffix(b"\r\n\r\n").split(b"\r\n")
     found = _STATUS.fullmatch(first)
     if found is None:
@@ -91,14 +91,14 @@ def read_answer(head: bytes) -> tuple[int, bytes]:
     status = int(found[1])
     if status < 200:
         return status, head
-    # As it came, but for the connection: a server's odd headers are the client's to judge.
+    # Only hop-by-hop headers are changed; malformed headers of the server are left to the client.
     named = _named_by_connection(lines)
     kept = [line for line in lines if line.partition(b":")[0].strip().lower() not in named]
     return status, b"\r\n".join([first, *kept, b"Connection: close", b"", b""])
 
 
 def basic(user: str, password: str) -> bytes:
-    """Return the value of the header by which a client shows its password."""
+    """Return the value of the Proxy-Authorization header for a user and password."""
     return b"Basic " + base64.b64encode(f"{user}:{password}".encode())
 
 
@@ -132,13 +132,13 @@ def _end_to_end(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]
 
 
 def _named_by_connection(lines: list[bytes]) -> frozenset[bytes]:
-    """Return the names of headers that are for this connection alone."""
+    """Return the names of hop-by-hop headers, including those listed in Connection."""
     named: set[bytes] = set()
     for line in lines:
         name, _, value = line.partition(b":")
         if name.strip().lower() == b"connection":
             named.update(word.strip().lower() for word in value.split(b","))
-    # Whatever it says of them: without these a body has no end, or another one.
+    # Kept even if Connection lists them: without them a body would have no end, or a different one.
     return _HOP_BY_HOP | (named - {b"content-length", b"transfer-encoding", b"host"})
 
 

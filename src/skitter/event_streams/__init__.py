@@ -1,1 +1,1 @@
-"""Streams of events, for any number of subscribers: ``contract`` is their interface, ``publisher`` feeds one."""
+"""Event streams for any number of subscribers. ``contract`` is the interface; ``publisher`` publishes to a stream."""

@@ -1,7 +1,7 @@
-"""Events to an AMQP exchange, ``amqp://USER:PASSWORD@HOST,HOST/VHOST#EXCHANGE``: subscribers bind queues of their own.
+"""Events in an AMQP exchange, ``amqp://USER:PASSWORD@HOST,HOST/VHOST#EXCHANGE``; subscribers bind their own queues.
 
-Publishes are confirmed and not ``mandatory``: an exchange to which nobody has bound a queue has no subscribers, and
-that is no error.
+Messages are published with confirms and without ``mandatory``: an exchange without a bound queue has no subscribers,
+which is not an error.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from skitter.amqp_driver.connection import AmqpConnection
 from skitter.amqp_driver.errors import BrokerError, explained
 from skitter.amqp_driver.publisher import PERSISTENT, Outgoing, Publisher
 from skitter.amqp_driver.topology import declare_exchange, exchange_type
-from skitter.errors import EventStreamAwayError, EventStreamError, UsageError
+from skitter.errors import EventStreamError, EventStreamUnavailableError, UsageError
 from skitter.event_streams.contract import EventMessage
 from skitter.event_streams.stream_urls import StreamUrl
 from skitter.observe import events
 
 _CONFIRM_SECONDS = 10.0
 _KEY_BYTES = 255
-"""The longest routing key of AMQP."""
+"""Maximum length of a routing key in AMQP."""
 
 
 class AmqpEventStream:
-    """An exchange; the routing key is ``JOB.EVENT``, and headers are ``job``, ``event`` and ``level``."""
+    """Exchange of events. The routing key is ``JOB.EVENT``; the headers are ``job``, ``event`` and ``level``."""
 
     def __init__(self, url: StreamUrl) -> None:
         options = url.known_options("exchange_type", *address.TLS_OPTIONS)
@@ -39,7 +39,7 @@ class AmqpEventStream:
         self.name = url.name
         self._exchange = url.fragment
         self._kind = exchange_type(options, url.name)
-        # Nobody runs its loop between two batches.
+        # No heartbeats: the event loop of the connection does not run between batches.
         self._connection = AmqpConnection(located, heartbeat_seconds=0)
         self._publisher: Publisher | None = None
         self.keeps_events = False
@@ -47,24 +47,27 @@ class AmqpEventStream:
         self._came: deque[bytes] = deque()
 
     def open(self) -> None:
+        """Connect or reconnect, and declare the exchange."""
         with self._stream_errors():
             self._connection.open()
             declare_exchange(self._connection, self._exchange, self._kind)
             self._publisher = Publisher(self._connection)
 
     def publish(self, messages: Sequence[EventMessage]) -> None:
+        """Publish in this order, and wait for the confirms of the server."""
         assert self._publisher is not None, "open() comes first"
         with self._stream_errors():
             outgoing = map(self._outgoing, messages)
             self._publisher.publish(outgoing, mandatory=False, timeout_seconds=_CONFIRM_SECONDS)
 
     def begin(self, job: str, since: float) -> None:  # noqa: ARG002  an exchange keeps nothing
+        """Bind a temporary queue for the events of a job. Earlier events are not available."""
         with self._stream_errors():
             self._connection.open()
             declare_exchange(self._connection, self._exchange, self._kind)
             channel = self._connection.channel()
             queue = self._connection.call(channel.queue_declare, "", exclusive=True, auto_delete=True).queue
-            # A direct exchange compares whole keys; the others take a pattern, or headers, or all.
+            # A direct exchange compares whole keys; the other types match by pattern or headers, or deliver everything.
             keys = [f"{job}.{name}" for name in events.KINDS] if self._kind == "direct" else [f"{job}.#"]
             for key in keys:
                 arguments = {"x-match": "all", "job": job} if self._kind == "headers" else None
@@ -77,12 +80,14 @@ class AmqpEventStream:
             self._connection.call(channel.basic_consume, queue, take, auto_ack=True)
 
     def read(self, wait_seconds: float) -> list[bytes]:
+        """Return the events that arrived; an empty list if none came within ``wait_seconds``."""
         with self._stream_errors():
             self._connection.run(lambda: bool(self._came), wait_seconds)
         found, self._came = list(self._came), deque()
         return found
 
     def close(self) -> None:
+        """Close the connection."""
         self._connection.close()
 
     def _outgoing(self, message: EventMessage) -> Outgoing:
@@ -104,4 +109,6 @@ class AmqpEventStream:
             yield
         except BrokerError as error:
             self._connection.close()
-            raise explained(error, self.name, refused=EventStreamError, away=EventStreamAwayError) from error
+            raise explained(
+                error, self.name, refused=EventStreamError, unavailable=EventStreamUnavailableError
+            ) from error

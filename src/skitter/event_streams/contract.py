@@ -1,4 +1,4 @@
-"""The contract of a stream of events: batches are published in order, each until the server has it."""
+"""Contract of an event stream: batches are published in order, and each is repeated until the server has it."""
 
 from __future__ import annotations
 
@@ -7,34 +7,35 @@ from typing import NamedTuple, Protocol
 
 
 class EventMessage(NamedTuple):
-    """An event as it is published."""
+    """Event in the form in which it is published."""
 
     id: str
-    """The publisher and a number that counts from 1: a repeated message has the same one, and a hole can be seen."""
+    """Publisher and sequence number from 1. A repeated message has the same id, and gaps are visible."""
     job: str
     event: str
-    """The name of its kind."""
+    """Name of the event, such as ``job.state``."""
     level: str
     at: float
     body: bytes
-    """The event as JSON: what ``--log-format json`` writes, and ``publisher`` and ``sequence``."""
+    """Event as JSON: the fields of ``--log-format json``, plus ``publisher`` and ``sequence``."""
 
 
 class EventStream(Protocol):
-    """A stream of events. Called from one thread; every method may raise EventStreamError.
+    """Stream that events are published to. Called from one thread; methods may raise EventStreamError.
 
-    EventStreamAwayError says that its server is away: ``open`` is called again, after a pause.
+    After EventStreamUnavailableError, which means that the server is unavailable, ``open`` is called again after a
+    pause.
     """
 
     name: str
     """The URL without secrets."""
 
     def open(self) -> None:
-        """Connect, or connect again."""
+        """Connect or reconnect."""
         ...
 
     def publish(self, messages: Sequence[EventMessage]) -> None:
-        """Publish in this order, and return when the server has all of them. Within seconds, or raise."""
+        """Publish in this order; return within seconds, when the server has all messages, or raise."""
         ...
 
     def close(self) -> None:
@@ -43,21 +44,21 @@ class EventStream(Protocol):
 
 
 class EventReader(Protocol):
-    """A stream of events as a subscriber has it. Called from one thread; methods raise EventStreamError, as above."""
+    """Stream that a subscriber reads. Called from one thread; methods raise EventStreamError, as above."""
 
     name: str
     """The URL without secrets."""
     keeps_events: bool
-    """Whether what was published before can be read."""
+    """Whether events that were published earlier can be read."""
     is_at_end: bool
-    """Whether all was read that was there when ``read`` returned."""
+    """Whether the last ``read`` reached the end of the stream."""
 
     def begin(self, job: str, since: float) -> None:
-        """Connect, or connect again, and read what was published from this time on. Other jobs may come along."""
+        """Connect or reconnect, to read events published since this time. Events of other jobs may be included."""
         ...
 
     def read(self, wait_seconds: float) -> list[bytes]:
-        """Return the next events as JSON; none: none came for so long."""
+        """Return the next events as JSON; an empty list if none came within ``wait_seconds``."""
         ...
 
     def close(self) -> None:

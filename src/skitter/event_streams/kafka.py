@@ -1,4 +1,4 @@
-"""Events to a Kafka topic, ``kafka://HOST,HOST#TOPIC``: the key is the job, so that its events stay in order."""
+"""Events in a Kafka topic, ``kafka://HOST,HOST#TOPIC``. The key is the job, so that its events stay in order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from skitter.errors import EventStreamAwayError, EventStreamError, UsageError
+from skitter.errors import EventStreamError, EventStreamUnavailableError, UsageError
 from skitter.event_streams.contract import EventMessage
 from skitter.event_streams.stream_urls import StreamUrl
 from skitter.kafka_driver.client import ANSWER_SECONDS, OPTIONS, Broker, create_topic, find_topic
@@ -16,7 +16,7 @@ from skitter.kafka_driver.errors import explained, is_refusal
 
 READ_MESSAGES = 500
 _SETTINGS = {
-    "enable.idempotence": True,  # and with it acks=all, and the order of retries
+    "enable.idempotence": True,  # implies acks=all, and keeps the order of retries
     "compression.type": "lz4",
     "linger.ms": 5,
     "delivery.timeout.ms": int(ANSWER_SECONDS * 1000),
@@ -24,7 +24,7 @@ _SETTINGS = {
 
 
 class KafkaEventStream:
-    """A topic; ``?partitions=N`` makes it, where it is not there."""
+    """Topic of events. ``?partitions=N`` creates it if it does not exist."""
 
     def __init__(self, url: StreamUrl) -> None:
         options = url.known_options("partitions", "replication", *OPTIONS)
@@ -40,10 +40,11 @@ class KafkaEventStream:
         self._consumer: Any = None
         self.keeps_events = True
         self._unread: set[int] = set()
-        """Partitions that were not read to their end."""
+        """Partitions whose end has not been reached."""
         self._refusal: KafkaError | None = None
 
     def open(self) -> None:
+        """Connect or reconnect, and create the topic if ``?partitions=N`` is given."""
         self.close()
         self._refusal = None
         with self._stream_errors():
@@ -53,6 +54,7 @@ class KafkaEventStream:
             find_topic(self._producer, self._topic)
 
     def publish(self, messages: Sequence[EventMessage]) -> None:
+        """Publish in this order, and wait until the broker has all messages."""
         failed: list[KafkaError] = []
 
         def delivered(error: KafkaError | None, _: Any) -> None:
@@ -76,13 +78,15 @@ class KafkaEventStream:
 
     @property
     def is_at_end(self) -> bool:
+        """Whether all partitions have been read to their end."""
         return not self._unread
 
     def begin(self, job: str, since: float) -> None:  # noqa: ARG002  several jobs may share a topic
+        """Assign all partitions of the topic, from the first event since this time."""
         self.close()
         self._refusal = None
         with self._stream_errors():
-            # It joins no group and keeps no position: the name is only asked for.
+            # The client requires a group id; it is not used to join a group or to store offsets.
             own = {"group.id": "skitter-logs", "enable.auto.commit": False, "enable.partition.eof": True}
             self._consumer = Consumer(self._broker.settings(self._on_error) | own)
             self._unread = set(find_topic(self._consumer, self._topic))
@@ -90,6 +94,7 @@ class KafkaEventStream:
             self._consumer.assign(self._consumer.offsets_for_times(times, timeout=ANSWER_SECONDS))
 
     def read(self, wait_seconds: float) -> list[bytes]:
+        """Return the next events; an empty list if none came within ``wait_seconds``."""
         found = []
         with self._stream_errors():
             for message in self._consumer.consume(READ_MESSAGES, wait_seconds):
@@ -103,12 +108,13 @@ class KafkaEventStream:
         return found
 
     def close(self) -> None:
+        """Close consumer and producer, and discard unsent messages."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             consumer.close()
         producer, self._producer = self._producer, None
         if producer is not None:
-            # What is repeated after the next open must not come from here as well.
+            # Unsent messages are published again after the next open, so this producer must not send them too.
             producer.purge()
             producer.flush(1.0)
 
@@ -122,8 +128,10 @@ class KafkaEventStream:
             yield
         except KafkaException as caught:
             if self._producer is not None:
-                # The reason is reported on the side: a call only says that nobody answered in time.
+                # The reason comes through the error callback: the call itself only reports a timeout.
                 self._producer.poll(0)
             error = KafkaException(self._refusal) if self._refusal is not None else caught
             self.close()
-            raise explained(error, self._broker, refused=EventStreamError, away=EventStreamAwayError) from caught
+            raise explained(
+                error, self._broker, refused=EventStreamError, unavailable=EventStreamUnavailableError
+            ) from caught

@@ -1,8 +1,8 @@
-"""The publisher of a node's events: a thread with a bounded buffer, which never holds up the crawl.
+"""Publisher of a node's events: a thread with a bounded buffer, which never blocks the crawl.
 
-A server that is away is tried again and again; meanwhile events wait in memory, and beyond its limit the oldest are
-dropped and counted. What this thread itself says goes to the log and is not published, or each failure would be
-an event that fails.
+An unavailable server is retried without limit; meanwhile events wait in memory, and when the buffer is full the oldest
+are dropped and counted. Events of this thread itself are only logged, not published: otherwise each failure would
+produce another event that fails.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ from typing import Self
 
 import msgspec
 
-from skitter.errors import EventStreamAwayError, EventStreamError
+from skitter.errors import EventStreamError, EventStreamUnavailableError
 from skitter.event_streams.contract import EventMessage, EventStream
 from skitter.observe import events
 from skitter.observe.event_record import event_record
 
 BUFFER_BYTES = 16 << 20
-"""Of events that wait; about 40,000 of usual size."""
+"""Maximum size of waiting events: about 40,000 events of typical size."""
 BATCH = 500
 FIRST_SECONDS = 2.0
-"""How long a crawl waits at its start for the server's first answer: a refusal is told before anything begins."""
+"""How long a crawl waits at its start for the first answer of the server, to report a refusal before it begins."""
 FLUSH_SECONDS = 5.0
 """How long the end of a crawl waits for its last events."""
 AWAY_SECONDS = 0.5
 LONGEST_AWAY_SECONDS = 15.0
-"""Between two tries of a server that is away: doubling from the first to the second, with jitter."""
+"""Pause between retries of an unavailable server: doubles from AWAY_SECONDS up to this, with jitter."""
 
 
 class EventPublisher:
-    """A publisher of events, which runs between ``__enter__`` and ``__exit__``."""
+    """Publisher of events; runs between ``__enter__`` and ``__exit__``."""
 
     def __init__(self, stream: EventStream, job: str) -> None:
         self._stream = stream
@@ -46,23 +46,23 @@ class EventPublisher:
         self._buffer: deque[EventMessage] = deque()
         self._bytes = 0
         self._sending: list[EventMessage] = []
-        """Taken from the buffer, and not yet confirmed."""
+        """Events taken from the buffer and not yet confirmed."""
         self._dropped = 0
-        """Since the server went away."""
+        """Number of events dropped since the server became unavailable."""
         self._told_dropped = False
         self._is_stopping = False
         self._deadline = 0.0
-        """When it gives up, once it is stopping."""
+        """Time at which a stopping publisher gives up."""
         self._is_open = False
-        self._away_since: float | None = None
+        self._unavailable_since: float | None = None
         self._first_try = threading.Event()
         self._has_begun = False
-        """The crawl has begun: from now on a refusal is waited for, as an absence is."""
+        """Whether the crawl has begun. From then on, a server that refuses is retried like an unavailable one."""
         self._refusal: EventStreamError | None = None
         self._thread = threading.Thread(target=self._run, name="events", daemon=True)
 
     def publish(self, event: events.Event) -> None:
-        """Put an event into the buffer. From any thread; never waits for the server."""
+        """Add an event to the buffer. Thread-safe; never waits for the server."""
         if threading.current_thread() is self._thread:
             return
         with self._changed:
@@ -81,7 +81,8 @@ class EventPublisher:
             self._changed.notify()
 
     def __enter__(self) -> Self:
-        """Start. Raises EventStreamError if the server refuses; one that is away is waited for beside the crawl."""
+        """Start the thread. Raises EventStreamError if the server refuses; an unavailable server is retried in the
+        background."""
         self._thread.start()
         self._first_try.wait(FIRST_SECONDS)
         with self._changed:
@@ -104,7 +105,7 @@ class EventPublisher:
         with self._changed:
             self._is_stopping, self._deadline = True, time.monotonic() + seconds
             self._changed.notify()
-        # A call of the driver may last longer; the process does not wait for it.
+        # A call of the driver may take longer; the process does not wait for it.
         self._thread.join(seconds)
 
     # ---- the thread
@@ -119,7 +120,7 @@ class EventPublisher:
                         return
                     self._stream.publish(self._sending)
                 except EventStreamError as error:
-                    self._goes_away(error)
+                    self._becomes_unavailable(error)
                     if not self._rest(pause * random.uniform(0.5, 1.0)):
                         return
                     pause = min(2 * pause, LONGEST_AWAY_SECONDS)
@@ -137,7 +138,7 @@ class EventPublisher:
             self._stream.open()
         except EventStreamError as error:
             with self._changed:
-                if not self._has_begun and not isinstance(error, EventStreamAwayError):
+                if not self._has_begun and not isinstance(error, EventStreamUnavailableError):
                     self._refusal = error
             raise
         finally:
@@ -146,7 +147,7 @@ class EventPublisher:
         self._comes_back()
 
     def _take_batch(self) -> bool:
-        """Wait for events, unless some were taken already; False: there is none, and there will be none."""
+        """Wait for events and move them to ``_sending``; return False if there are none and this is stopping."""
         with self._changed:
             while not self._sending and not self._buffer:
                 if self._is_stopping:
@@ -158,7 +159,7 @@ class EventPublisher:
         return True
 
     def _rest(self, seconds: float) -> bool:
-        """Sleep; False: it is time to give up."""
+        """Sleep; return False if it is time to give up."""
         until = time.monotonic() + seconds
         with self._changed:
             while (now := time.monotonic()) < until:
@@ -169,22 +170,22 @@ class EventPublisher:
                 self._changed.wait(until - now)
             return not self._is_stopping or time.monotonic() < self._deadline
 
-    def _goes_away(self, error: EventStreamError) -> None:
+    def _becomes_unavailable(self, error: EventStreamError) -> None:
         self._is_open = False
         if self._refusal is not None:
             return
-        if self._away_since is None:
-            self._away_since = time.monotonic()
+        if self._unavailable_since is None:
+            self._unavailable_since = time.monotonic()
             events.emit(events.EVENTS_AWAY(stream=self._stream.name, reason=str(error)))
         if self._dropped and not self._told_dropped:
             self._told_dropped = True
             events.emit(events.EVENTS_DROPPED(stream=self._stream.name, events=self._dropped))
 
     def _comes_back(self) -> None:
-        if self._away_since is None:
+        if self._unavailable_since is None:
             return
         with self._changed:
             dropped, self._dropped, self._told_dropped = self._dropped, 0, False
-        seconds = round(time.monotonic() - self._away_since, 1)
-        self._away_since = None
+        seconds = round(time.monotonic() - self._unavailable_since, 1)
+        self._unavailable_since = None
         events.emit(events.EVENTS_BACK(stream=self._stream.name, seconds=seconds, dropped=dropped))

@@ -1,4 +1,4 @@
-"""Events to a Redis stream, ``redis://HOST:PORT/DB#STREAM``: ``?maxlen=N`` keeps about the last N."""
+"""Events in a Redis stream, ``redis://HOST:PORT/DB#STREAM``. ``?maxlen=N`` keeps about the last N events."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from redis import exceptions
 
-from skitter.errors import EventStreamAwayError, EventStreamError, UsageError
+from skitter.errors import EventStreamError, EventStreamUnavailableError, UsageError
 from skitter.event_streams.contract import EventMessage
 from skitter.event_streams.stream_urls import StreamUrl
 from skitter.redis_driver.address import Address, locate
@@ -20,7 +20,7 @@ READ_ENTRIES = 500
 
 
 class RedisEventStream:
-    """A stream whose entries have the fields ``job``, ``event``, ``level``, ``id`` and ``data``, the event as JSON."""
+    """Stream whose entries have the fields ``job``, ``event``, ``level``, ``id`` and ``data`` (the event as JSON)."""
 
     def __init__(self, url: StreamUrl) -> None:
         self.name = url.name
@@ -34,16 +34,18 @@ class RedisEventStream:
         self._last = b"0-0"
 
     def open(self) -> None:
+        """Connect or reconnect. Raises EventStreamError if the key is not a stream."""
         self.close()
         with self._stream_errors():
             self._client = blocking_client(self._address)
             kind = self._client.type(self._stream)
         if kind not in (b"none", b"stream"):
             raise EventStreamError(
-                f"not a stream, but a {kind.decode()}: {self.name}", hint="give another name behind #"
+                f"not a stream, but a {kind.decode()}: {self.name}", hint="give another name after #"
             )
 
     def publish(self, messages: Sequence[EventMessage]) -> None:
+        """Add the events to the stream in this order."""
         with self._stream_errors():
             pipeline = self._client.pipeline(transaction=False)
             for message in messages:
@@ -58,11 +60,13 @@ class RedisEventStream:
             pipeline.execute()
 
     def begin(self, job: str, since: float) -> None:  # noqa: ARG002  a stream has no part for one job
+        """Connect, and read entries since this time."""
         self.open()
-        # By the server's clock; what is asked for comes after this entry.
+        # Ids of entries are times of the server's clock; XREAD returns the entries after this id.
         self._last = b"%d-0" % max(0, since * 1000 - 1)
 
     def read(self, wait_seconds: float) -> list[bytes]:
+        """Return the next events; an empty list if none came within ``wait_seconds``."""
         with self._stream_errors():
             block = max(1, int(wait_seconds * 1000)) if wait_seconds else None
             found = self._client.xread({self._stream: self._last}, count=READ_ENTRIES, block=block) or []
@@ -73,6 +77,7 @@ class RedisEventStream:
             return [fields[b"data"] for _, fields in entries if b"data" in fields]
 
     def close(self) -> None:
+        """Close the connection; ignore its errors."""
         client, self._client = self._client, None
         if client is not None:
             with suppress(exceptions.RedisError, OSError):
@@ -90,15 +95,15 @@ class RedisEventStream:
         code = reply_code(error)
         trouble = TROUBLES.get(code)
         if trouble is not None and trouble.remedy is Remedy.WAIT:
-            return EventStreamAwayError(f"Redis takes nothing for now: {self.name}: it {trouble.text}")
+            return EventStreamUnavailableError(f"Redis does not accept data now: {self.name}: it {trouble.text}")
         if is_reply(error):
-            hint = "it is another kind of key: give another name behind #" if code == WRONG_TYPE else ""
+            hint = "the key has another type: give another name after #" if code == WRONG_TYPE else ""
             return EventStreamError(
                 f"Redis says: {' '.join(str(error).split())}: {self.name}",
-                hint=hint or (trouble.hint if trouble is not None else "it needs TYPE and XADD"),
+                hint=hint or (trouble.hint if trouble is not None else "the user needs the commands TYPE and XADD"),
             )
         reason, hint = connection_trouble(error, tls=self._address.tls)
-        return EventStreamAwayError(f"Redis cannot be reached: {self.name}: {reason}", hint=hint)
+        return EventStreamUnavailableError(f"Redis cannot be reached: {self.name}: {reason}", hint=hint)
 
 
 def _address(url: StreamUrl) -> Address:
@@ -108,7 +113,7 @@ def _address(url: StreamUrl) -> Address:
         address = locate("unix" if is_socket else kind, url.hosts, url.path, db=url.options.get("db", ""))
     except ValueError as error:
         raise UsageError(
-            f"not an address of a Redis: {url.name}", hint="redis://USER:PASSWORD@HOST:PORT/DB#STREAM"
+            f"invalid Redis address: {url.name}", hint="redis://USER:PASSWORD@HOST:PORT/DB#STREAM"
         ) from error
     return msgspec.structs.replace(
         address,

@@ -1,4 +1,4 @@
-"""URLs of streams of events (``--events``), and the stream that a scheme selects."""
+"""URLs of event streams (``--events``), and the class that a scheme selects."""
 
 from __future__ import annotations
 
@@ -26,51 +26,51 @@ SCHEMES = {
     "redis+cluster": ("redis_stream:RedisEventStream", "redis"),
     "unix": ("redis_stream:RedisEventStream", "redis"),
 }
-"""The class of each scheme, imported when it is asked for, and the extra that brings its driver."""
+"""Class of each scheme, imported on first use, and the extra that installs its driver."""
 
 
 class StreamUrl(msgspec.Struct, frozen=True, kw_only=True):
-    """The parts of the URL of a stream of events."""
+    """Parts of the URL of an event stream."""
 
     scheme: str
     name: str
-    """Without secrets."""
+    """URL without secrets."""
     hosts: str
     path: str
     fragment: str
-    """The exchange, the topic or the stream."""
+    """Name of the exchange, topic or stream."""
     user: str = ""
     password: str = ""
     options: dict[str, str] = {}
 
     def known_options(self, *names: str) -> dict[str, str]:
-        """Return the options; UsageError for one that is not among these."""
+        """Return the options. Raises UsageError for an option that is not among ``names``."""
         if unknown := sorted(set(self.options) - set(names)):
             raise UsageError(
-                f"an option that this stream of events does not have: {unknown[0]}: {self.name}",
-                hint=f"it has {', '.join(names)}",
+                f"unknown option of an event stream: {unknown[0]}: {self.name}",
+                hint=f"known options: {', '.join(names)}",
             )
         return self.options
 
     def number(self, option: str) -> int:
-        """Return an option that is a number above zero; 0: it is not given."""
+        """Return a positive number given as an option, or 0 if it is not given."""
         text = self.options.get(option)
         if text is None:
             return 0
         if not text.isdecimal() or int(text) == 0:
-            raise UsageError(f"not a number above zero: {option}={text}: {self.name}", hint="leave it away")
+            raise UsageError(f"not a number above zero: {option}={text}: {self.name}", hint="omit it")
         return int(text)
 
 
 class _Stream(EventStream, EventReader, Protocol):
-    """What every class of ``SCHEMES`` is."""
+    """Protocol of the classes in ``SCHEMES``: publisher and reader."""
 
 
 def event_stream_of(text: str) -> _Stream:
-    """Return the stream that a URL names without opening anything. Raises UsageError, without secrets."""
+    """Return the stream of a URL, without connecting. Raises UsageError with a message that contains no secrets."""
     scheme = scheme_of(text)[0]
     if scheme not in SCHEMES:
-        raise wrong_url(text, _KIND, f"a URL begins with one of {' '.join(SCHEMES)}")
+        raise wrong_url(text, _KIND, f"begin the URL with one of {' '.join(SCHEMES)}")
     parts = split_url(text, _KIND)
     options = dict(parts.options)
     name = parts.named(options)

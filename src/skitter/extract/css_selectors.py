@@ -1,9 +1,9 @@
 """Translation of CSS selectors from parsel's dialect to the engine's.
 
-The engine (lexbor) knows selectors for elements. ``::text`` and ``::attr(name)`` are taken off here
-and done by ``extract.selector``, and so is ``:contains("text")``. Two more things are made to behave
-as in parsel, where people learnt them: below an element, ``div a`` looks for both inside that element,
-while the engine would also accept a ``div`` around it; and ``:scope`` is the element itself.
+The engine (lexbor) supports selectors for elements. ``::text``, ``::attr(name)`` and ``:contains("text")``
+are removed here and applied by ``extract.selector``. Two more features behave as in parsel: below an element,
+``div a`` looks for both inside that element, while the engine would also accept a ``div`` around it; and
+``:scope`` is the element itself.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import NamedTuple
 from skitter.errors import SkitterError
 
 SCOPE_MARK = "data-skitter-scope"
-"""The attribute that marks an element while a query with ``Step.marked`` runs below it."""
+"""Attribute that marks an element while a query with ``Step.marked`` runs below it."""
 
 CONTAINS_MARK = "data-skitter-contains-"
-"""The attribute, with a number after it, that marks elements with the text of ``Step.contains`` while a query runs."""
+"""Prefix of numbered attributes that mark elements with the texts of ``Step.contains`` while a query runs."""
 
 _WITHIN = f":is([{SCOPE_MARK}],[{SCOPE_MARK}] *)"
 _PSEUDO = re.compile(
@@ -38,27 +38,27 @@ _DESCENDANTS = re.compile(r"[^\s>+~]\s+\*$")
 
 
 class SelectorError(SkitterError, ValueError):
-    """A selector that cannot be understood."""
+    """Invalid selector."""
 
 
 class Step(NamedTuple):
-    """One query of the engine, and what to take from the elements it finds."""
+    """Query of the engine, and the part to take from each element that it finds."""
 
     query: str
     """Query for the whole document."""
     marked: str | None
-    """Query for below one element, which must carry SCOPE_MARK meanwhile; None: ``query`` works there too."""
+    """Query below one element, which must have the attribute SCOPE_MARK meanwhile; None if ``query`` works there."""
     take: str
-    """``element``, ``text`` or the attribute's name after a ``@``."""
+    """``element``, ``text``, or ``@`` and the name of an attribute."""
     several: bool
-    """A list of selectors: the engine reports an element once for each that it matches."""
+    """Whether it is a list of selectors: the engine returns an element once for each selector that it matches."""
     contains: tuple[str, ...]
-    """Texts of ``:contains()``; elements with the first must carry CONTAINS_MARK with a 0 meanwhile, and so on."""
+    """Texts of ``:contains()``. During the query, elements with text number N have the attribute CONTAINS_MARK + N."""
 
 
 @lru_cache(maxsize=1024)
 def compiled(selector: str) -> tuple[Step, ...]:
-    """Return the steps of a selector; raise SelectorError for obvious mistakes; the engine refuses others."""
+    """Return the steps of a selector. Raises SelectorError for obvious mistakes; the engine rejects others."""
     marked, contains = _without_contains(selector) if ":contains(" in selector.lower() else (selector, ())
     parts = [(query, take) for part in _split(marked) for query, take in _part(part, selector)]
     # Neighbours that take the same make one query, so that their results come in the order of the page.
@@ -68,7 +68,7 @@ def compiled(selector: str) -> tuple[Step, ...]:
 
 
 def _without_contains(selector: str) -> tuple[str, tuple[str, ...]]:
-    """Return the selector with marks in the place of ``:contains()``, which the engine does not have, and its texts."""
+    """Replace each ``:contains()``, which the engine lacks, by a mark; return the selector and the texts."""
     pieces: list[str] = []
     texts: list[str] = []
     position = 0
@@ -77,7 +77,7 @@ def _without_contains(selector: str) -> tuple[str, tuple[str, ...]]:
         argument = _CONTAINED.match(selector, match.end())
         text = re.sub(r"\\(.)", r"\1", next(filter(None, argument.groups()), "")) if argument else ""
         if argument is None or not text:
-            raise SelectorError(f"a selector cannot be understood: {selector}", hint='as in p:contains("some text")')
+            raise SelectorError(f"invalid selector: {selector}", hint='as in p:contains("some text")')
         pieces += selector[position : match.start()], f"[{CONTAINS_MARK}{len(texts)}]"
         texts.append(text)
         position = argument.end()
@@ -93,7 +93,7 @@ def _step(queries: list[str], take: str, contains: tuple[str, ...]) -> Step:
 
 
 def _part(part: str, selector: str) -> list[tuple[str, str]]:
-    """One selector of a list: its queries, and what to extract from their matches."""
+    """Return the queries of one selector of a list, and the part to take from their matches."""
     take = "element"
     part = part.strip()
     if match := _PSEUDO.search(part):
@@ -104,11 +104,11 @@ def _part(part: str, selector: str) -> list[tuple[str, str]]:
     masked = _mask(part)
     if "::" in masked:
         raise SelectorError(
-            f"a selector has a pseudo-element that is unknown or not at its end: {selector}",
-            hint="::text and ::attr(name) may stand at the end of each selector of a list",
+            f"invalid selector: a pseudo-element is unknown or not at the end: {selector}",
+            hint="::text and ::attr(name) are allowed at the end of each selector of a list",
         )
     if not part or part[0] in _COMBINATORS or part[-1] in _COMBINATORS:
-        raise SelectorError(f"a selector is not complete: {selector!r}", hint="below an element, write ':scope > a'")
+        raise SelectorError(f"incomplete selector: {selector!r}", hint="to search below an element, write ':scope > a'")
     within = _DESCENDANTS.search(masked)
     if take != "element" and within:
         # "p ::text" is all text inside p, its own too, in parsel and in every spider that uses it.
@@ -117,7 +117,7 @@ def _part(part: str, selector: str) -> list[tuple[str, str]]:
 
 
 def _scoped(query: str) -> tuple[str, str | None]:
-    """A query for the whole page, and for below a marked element; None where that makes no difference."""
+    """Return a query for the whole page and one below a marked element, which is None if both are the same."""
     masked = _mask(query)
     if _SCOPE.search(masked):
         return _rescope(query, masked, ":root"), _rescope(query, masked, f"[{SCOPE_MARK}]")
@@ -137,7 +137,7 @@ def _rescope(part: str, masked: str, scope: str) -> str:
 
 
 def _split(selector: str) -> list[str]:
-    """The selectors of a list: cut at commas that are in no brackets."""
+    """Split a list of selectors at commas outside of brackets."""
     parts, position = [], 0
     masked = _mask(selector)
     for comma in re.finditer(",", masked):
@@ -147,7 +147,7 @@ def _split(selector: str) -> list[str]:
 
 
 def _mask(selector: str) -> str:
-    """The selector with everything in strings and brackets blanked out by dots, position for position."""
+    """Return the selector with strings and the contents of brackets replaced by dots, at the same positions."""
     plain = _OPAQUE.sub(lambda match: "." * len(match[0]), selector)
     depth = 0
     masked = []

@@ -1,4 +1,4 @@
-"""Downloaded files: which are stored, under which name, and what is recorded of them."""
+"""Downloaded files: which of them are stored, under which names, and the records about them."""
 
 from __future__ import annotations
 
@@ -42,35 +42,38 @@ _SUFFIXES = {
     "audio/mpeg": "mp3",
     "video/mp4": "mp4",
 }
-"""Not those of the system, which differ from one machine to the next: the same content has one name."""
+"""The table of the system is not used: it differs between machines, and the same content must have one name."""
 _URL_SUFFIXES = frozenset(
     """7z avi bmp bz2 csv doc docx epub flac gif gz ico jpeg jpg json jsonl md mkv mov mp3 mp4 odp ods odt ogg otf
     parquet pdf png ppt pptx rar rtf svg tar tif tiff tsv ttf txt wav webm webp woff woff2 xls xlsx xml xz
     zip zst""".split()
 )
-"""Of URLs, for unknown types. No others: a stranger must not choose a name that a web server would run."""
+"""Suffixes of URLs that are kept for unknown types. Others are dropped, so that a site cannot choose a file name that
+a web server would execute."""
 _SAYS_NOTHING = ("", "application/octet-stream", "binary/octet-stream", "application/x-download")
 
 
 def checked_options(types: Any, max_bytes: Any, item: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return the keyword arguments for ``Spider.save_file``. Raises UsageError."""
+    """Return the keyword arguments for ``Spider.save_file``. Raises UsageError for invalid ones."""
     listed = [types] if isinstance(types, str) else list(types)
     for each in listed:
         if not isinstance(each, str) or not _TYPE.fullmatch(each):
-            raise UsageError(f"not a content type: {each!r:.100}", hint='as in types=["image/*", "application/pdf"]')
+            raise UsageError(f"invalid content type: {each!r:.100}", hint='as in types=["image/*", "application/pdf"]')
     if max_bytes is not None and (isinstance(max_bytes, bool) or not isinstance(max_bytes, int) or max_bytes < 1):
-        raise UsageError(f"max_bytes is a whole number from 1: {max_bytes!r:.50}", hint="as in max_bytes=5_000_000")
+        raise UsageError(
+            f"max_bytes must be a whole number from 1: {max_bytes!r:.50}", hint="as in max_bytes=5_000_000"
+        )
     fields = dict(item or {})
     if taken := sorted(set(RECORD_FIELDS).intersection(fields)):
         raise UsageError(
-            f"the record of a file has this field already: {taken[0]}", hint="give it another name in item"
+            f"the record of a file already has this field: {taken[0]}", hint="give it another name in item"
         )
     given = {"types": listed, "max_bytes": max_bytes, "item": fields}
     return {name: value for name, value in given.items() if value}
 
 
 class Download:
-    """A file that has come."""
+    """Downloaded file."""
 
     def __init__(self, response: Response) -> None:
         self.content = response.body
@@ -78,14 +81,14 @@ class Download:
         self.content_type = _content_type(response.headers.get("content-type") or "", response.body)
 
     def objection(self, types: Sequence[str], max_bytes: int | None) -> str:
-        """Return why the file is not to be stored; empty: it is."""
+        """Return why the file must not be stored, or an empty string if it may be."""
         if max_bytes is not None and len(self.content) > max_bytes:
             return f"larger than {max_bytes} bytes"
         if not self.content:
             return "empty"
         family = self.content_type.partition("/")[0] + "/*"
         if types and self.content_type not in types and family not in types:
-            return f"of another type: {self.content_type or 'unknown'}"
+            return f"another content type: {self.content_type or 'unknown'}"
         return ""
 
     @property
@@ -119,19 +122,19 @@ class Download:
 
 
 def failed_record(request: Request, reason: str, item: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the record of a file that could not be had."""
+    """Return the record of a file that could not be downloaded."""
     return {**item, **dict(zip(RECORD_FIELDS, (url_of(request), None, None, 0, "", FAILED, reason), strict=True))}
 
 
 def url_of(request: Request) -> str:
-    """Return the URL that the page named, whatever it redirected to."""
+    """Return the URL that the page links to, before redirects."""
     return shown_url(request.chain[0] if request.chain else request.url)
 
 
 def _content_type(header: str, body: bytes) -> str:
-    """Return the type that the content shows, if it is a known one; else what the server says.
+    """Return the type detected from the content, if it is known, or else the type that the server sent.
 
-    Many servers answer a missing picture with status 200 and a page.
+    Many servers answer a request for a missing image with status 200 and an HTML page.
     """
     for start, found in _SIGNATURES:
         if body.startswith(start):

@@ -20,13 +20,13 @@ _ONE_LINE = frozenset(("text", "search", "tel", "password", "url", "email"))
 _KINDS = _BUTTON_KINDS | _ONE_LINE | frozenset("hidden file checkbox radio number range color".split())
 _IN_TABLE = frozenset(("table", "tbody", "thead", "tfoot", "tr"))
 _TABLES = 32
-"""How many tables around a control are looked at."""
+"""Maximum number of tables around a control that are examined."""
 _LINE_ENDS = re.compile(r"[\r\n]+")
 _COLOR = re.compile(r"#[0-9a-f]{6}\Z")
 
 
 class Option(NamedTuple):
-    """An ``option`` of a ``select``."""
+    """Element ``option`` of a ``select``."""
 
     value: str
     is_selected: bool
@@ -34,7 +34,7 @@ class Option(NamedTuple):
 
 
 class Control:
-    """An ``input``, ``button``, ``select`` or ``textarea``."""
+    """Element ``input``, ``button``, ``select`` or ``textarea``."""
 
     __slots__ = ("attributes", "is_disabled", "kind", "name", "node", "options")
 
@@ -48,11 +48,11 @@ class Control:
 
     @property
     def is_submit(self) -> bool:
-        """Whether it is a button that sends its form."""
+        """Whether the control is a button that submits its form."""
         return self.kind in _SUBMIT_KINDS and not self.is_disabled
 
     def values(self) -> list[str]:
-        """Return what it sends under its name, if it is not disabled and no button, radio button or file."""
+        """Return the values that the control sends, unless it is disabled, a button, a radio button or a file field."""
         if self.kind == "select":
             return self._selected()
         if self.kind == "textarea":
@@ -69,7 +69,7 @@ class Control:
 
     @property
     def checked_value(self) -> str:
-        """What a checkbox or radio button sends when it is checked."""
+        """Value that a checkbox or radio button sends when it is checked."""
         value = self.attributes.get("value")
         return "on" if value is None and "value" not in self.attributes else value or ""
 
@@ -84,7 +84,7 @@ class Control:
 
 
 class FormElement:
-    """A ``form`` and the controls that it owns, in the order of the page."""
+    """Element ``form`` with the controls that it owns, in document order."""
 
     __slots__ = ("attributes", "controls", "node")
 
@@ -95,7 +95,7 @@ class FormElement:
 
 
 class _Place(NamedTuple):
-    """What an element inherits from its ancestors. Elements are told apart by ``mem_id``; 0: there is none."""
+    """Properties that an element inherits from its ancestors. Elements are identified by ``mem_id``; 0 means none."""
 
     form: int = 0
     select: int = 0
@@ -105,13 +105,13 @@ class _Place(NamedTuple):
 
 
 class _Places:
-    """The places of elements. Those of ancestors are remembered."""
+    """Places of elements. Those of ancestors are cached."""
 
     def __init__(self) -> None:
         self._known: dict[int, _Place] = {}
         self._first_legends: dict[int, int] = {}
         self.table_of: dict[int, int] = {}
-        """The table around each table."""
+        """Enclosing table of each table."""
 
     def of(self, node: LexborNode) -> _Place:
         path = [node]

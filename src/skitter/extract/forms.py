@@ -1,4 +1,4 @@
-"""Forms of a page: their fields, and the request that a browser would send for them."""
+"""Forms of a page: their fields, and the request that a browser would send to submit them."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from skitter.model.form_data import MULTIPART, NO_FILE, PLAIN, URLENCODED, File,
 from skitter.model.request import Request
 from skitter.model.url import absolute
 
-_OPTIONS_HINT = "form.request(values, callback=…, meta=…) takes what a Request takes"
+_OPTIONS_HINT = "form.request(values, callback=…, meta=…) takes the arguments of a Request"
 
 
 class Form:
-    """A form of a page, by ``Response.form``: its fields as the page fills them in, and requests that send them."""
+    """Form of a page, from ``Response.form``: its fields with their preset values, and requests that submit them."""
 
     __slots__ = ("_base", "_element", "_encoding", "_page_url", "_root", "_session")
 
@@ -47,20 +47,20 @@ class Form:
 
     @property
     def fields(self) -> list[tuple[str, str]]:
-        """Names and values that are sent if nothing is changed and no button is clicked, in the order of the page.
+        """Names and values that are sent if nothing is changed and no button is clicked, in document order.
 
-        Without those of files.
+        File fields are not included.
         """
         return self._entries({}, None, {}, is_multipart=True)[0]
 
     @property
     def method(self) -> str:
-        """``GET``, ``POST`` or ``DIALOG``."""
+        """Method of the form: ``GET``, ``POST`` or ``DIALOG``."""
         return _method(self._element.attributes.get("method"))
 
     @property
     def action(self) -> str:
-        """The absolute URL that the form is sent to. Raises UrlError where it cannot be crawled."""
+        """Absolute URL that the form is submitted to. Raises UrlError if that URL cannot be crawled."""
         return self._action(None)
 
     def submit(
@@ -72,12 +72,13 @@ class Form:
         files: Mapping[str, File] | None = None,
         **fields: Any,
     ) -> Request:
-        """The request that sends the form with some fields changed: ``form.submit(user="me", password="secret")``.
+        """Return a request that submits the form with changed fields: ``form.submit(user="me", password="secret")``.
 
-        Fields whose names are no keywords go into a dict: ``form.submit({"q[]": ["a", "b"]})``. A list sends several
-        values, None leaves the field out, True and False are for checkboxes; a name that the form does not have is
-        sent too. ``click`` names a button, or selects one by CSS; True is the first. ``files`` are
-        ``{name: (filename, content, content type)}``. The page goes to ``parse``: see ``request``.
+        Pass fields whose names are not valid keywords in a dict: ``form.submit({"q[]": ["a", "b"]})``. A list sends
+        several values, None omits the field, and True and False check or uncheck a checkbox. Names that the form does
+        not have are sent too. ``click`` is the name of a button or a CSS selector for one; True clicks the first
+        button. ``files`` is a dict ``{name: (filename, content, content type)}``. The response goes to ``parse``; use
+        ``request`` to set another callback.
         """
         return self.request({**(values or {}), **fields}, click=click, files=files)
 
@@ -90,16 +91,20 @@ class Form:
         callback: Any = None,
         **options: Any,
     ) -> Request:
-        """As ``submit``, with a callback and whatever else a Request takes."""
+        """Return the same request as ``submit``, with a callback and any other arguments of ``Request``."""
         options.setdefault("session", self._session)
         button = self._button(click)
         attributes = button.attributes if button is not None else {}
         method = _method(attributes.get("formmethod", self._element.attributes.get("method")))
         if method == "DIALOG":
-            raise FormError(f"a form that sends nothing: {self!r}", hint="its method is dialog: it closes a window")
+            raise FormError(
+                f"the form sends nothing: {self!r}", hint="its method is dialog, which only closes a window"
+            )
         kind = _enctype(attributes.get("formenctype", self._element.attributes.get("enctype")), method)
         if files and kind != MULTIPART:
-            raise FormError(f"a form that sends no files: {self!r}", hint=f"only {MULTIPART} does, this is {kind}")
+            raise FormError(
+                f"the form cannot send files: {self!r}", hint=f"that needs {MULTIPART}, and this form has {kind}"
+            )
         pairs, all_files = self._entries(values or {}, button, files or {}, is_multipart=kind == MULTIPART)
         url, codec = self._action(button), self._codec()
         if method == "GET":
@@ -115,7 +120,7 @@ class Form:
     def _entries(
         self, values: Mapping[str, Any], button: Control | None, files: Mapping[str, File], *, is_multipart: bool
     ) -> tuple[list[tuple[str, str]], dict[str, File]]:
-        """Return what is sent, texts and files. A given value stands where the first control of its name does."""
+        """Return the texts and files to send. A given value takes the position of the first control of its name."""
         controls = self._element.controls
         # Of radio buttons with one name, the last that is checked is.
         radios = {control.name: control for control in controls if control.kind == "radio" and _is_checked(control)}
@@ -158,7 +163,8 @@ class Form:
         if isinstance(value, (list, tuple)):
             return [text for each in value for text in self._texts(name, each)]
         raise FormError(
-            f"the value of a field is text, a number or a list, not {type(value).__name__}: {name}", hint=_OPTIONS_HINT
+            f"the value of a field must be text, a number or a list, not {type(value).__name__}: {name}",
+            hint=_OPTIONS_HINT,
         )
 
     def _button(self, click: str | bool) -> Control | None:
@@ -191,7 +197,7 @@ class Form:
         try:
             return absolute(in_encoding(action, self._encoding), self._base) if action else absolute(self._page_url)
         except UrlError as error:
-            raise UrlError(error.rule, f"a form that cannot be sent: {error}", hint=error.hint) from error
+            raise UrlError(error.rule, f"the form cannot be submitted: {error}", hint=error.hint) from error
 
     def _codec(self) -> str:
         labels = (self._element.attributes.get("accept-charset") or "").replace(",", " ").split()
@@ -208,7 +214,7 @@ def pick_form(
     form_id: str | None = None,
     index: int | None = None,
 ) -> FormElement:
-    """Return one form of a page; raise FormError, which names those that there are."""
+    """Return one form of a page. Raises FormError, which lists the forms of the page, if none matches."""
     found: Sequence[FormElement] = forms
     if css is not None:
         chosen = _forms_of(find(root, css), forms)
@@ -227,14 +233,14 @@ def pick_form(
 
 
 def described(form: FormElement) -> str:
-    """Return how a form can be found and where it leads, in one line."""
+    """Return one line that describes a form: its id, name, method and action."""
     attributes = form.attributes
     names = "".join(f'[{key}="{value[:50]}"]' for key in ("id", "name") if (value := attributes.get(key)))
     return f"form{names} {_method(attributes.get('method'))} {(attributes.get('action') or '')[:80]}".rstrip()
 
 
 def _forms_of(nodes: Iterable[LexborNode], forms: Sequence[FormElement]) -> set[int]:
-    """Return the forms that own these controls, or are around these elements. Each ancestor is visited once."""
+    """Return the forms that own these controls or contain these elements. Each ancestor is visited once."""
     owners = {control.node.mem_id: form.node.mem_id for form in forms for control in form.controls}
     chosen: set[int] = set()
     seen: set[int] = set()

@@ -1,10 +1,10 @@
 """Items: the accepted types, and their plain and stored forms.
 
 A spider may yield dicts and other mappings, dataclasses, msgspec structs, attrs and pydantic
-objects. All become a plain record: a dict with text keys whose values are what JSON has, and bytes.
-Dates, times, UUIDs and decimals become text, sets become lists, so every sink writes the same.
-Neither attrs nor pydantic is imported here; their objects are known by what they carry. Writing
-records out is for ``sinks``.
+objects. Each becomes a plain record: a dict with text keys whose values are JSON types or bytes.
+Dates, times, UUIDs and decimals become text and sets become lists, so all sinks write the same values.
+Neither attrs nor pydantic is imported here; their objects are recognised by their attributes. ``sinks``
+writes the records.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def is_item(value: object) -> bool:
 
 
 def to_record(item: object) -> dict[str, Any]:
-    """Return the plain record of an item; raise ItemError with the field's name for a value that cannot be stored."""
+    """Return the plain record of an item. Raises ItemError, which names the field, if a value cannot be stored."""
     if not is_item(item):
         raise ItemError(
             f"not an item: {type(item).__name__}",
@@ -55,7 +55,7 @@ def to_record(item: object) -> dict[str, Any]:
 
 
 def encode_item(item: object) -> bytes:
-    """The stored form: the plain record in msgpack."""
+    """Return the stored form of an item: its plain record in msgpack."""
     record = to_record(item)
     try:
         return _ENCODER.encode(record)
@@ -64,7 +64,7 @@ def encode_item(item: object) -> bytes:
 
 
 def decode_item(stored: bytes) -> dict[str, Any]:
-    """The plain record of a stored form."""
+    """Return the plain record of a stored item."""
     try:
         return _DECODER.decode(stored)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -72,7 +72,7 @@ def decode_item(stored: bytes) -> dict[str, Any]:
 
 
 def fields_of(item: Any) -> dict[Any, Any]:
-    """The item's fields, values untouched."""
+    """Return the fields of an item with their values unchanged."""
     if isinstance(item, dict):
         return item
     if isinstance(item, Mapping):
@@ -124,7 +124,7 @@ def _text_keys(value: Any) -> Any:
 
 
 def _item_error(fields: dict[Any, Any], error: Exception) -> ItemError:
-    """Return the error with the field's name, found by encoding each field alone."""
+    """Return an error that names the field, which is found by encoding each field alone."""
     for name, value in fields.items():
         try:
             _ENCODER.encode(_plain({name: value}))
@@ -135,9 +135,9 @@ def _item_error(fields: dict[Any, Any], error: Exception) -> ItemError:
 
 def _hint(value: object) -> str:
     if callable(getattr(value, "getall", None)):
-        return "call .get() or .getall() on a selector to have its text"
+        return "call .get() or .getall() on a selector to get its text"
     if isinstance(value, str):
-        return "the text has half a surrogate pair; value.encode('utf-8', 'replace').decode() mends it"
+        return "the text has half a surrogate pair; value.encode('utf-8', 'replace').decode() repairs it"
     if isinstance(value, int):
-        return "numbers beyond 64 bits: store them as text"
+        return "store numbers beyond 64 bits as text"
     return "items take text, numbers, bytes, dates, lists, sets and dicts of those, and nested items"

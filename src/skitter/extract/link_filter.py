@@ -1,6 +1,6 @@
 """Filters of links: by regular expressions, domains and extensions of the URL, and by regions of the page.
 
-``Response.links`` and the rules of spiders choose with these. The expressions are those of the spider's author.
+``Response.links`` and the rules of spiders use them. The author of the spider writes the expressions.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from skitter.errors import UsageError
 from skitter.policy.scope import Scope
 
 Patterns: TypeAlias = "str | Pattern[str] | Iterable[str | Pattern[str]]"
-"""One regular expression or several, compiled or not."""
+"""One or several regular expressions, compiled or not."""
 Texts: TypeAlias = "str | Iterable[str]"
-"""One text or several."""
+"""One or several texts."""
 _XPATH_BEGINS = ("/", "./", "../", "(", "id(", "descendant::")
 _Node = TypeVar("_Node")
 
 
 class LinkFilter:
-    """Decides on URLs. A URL passes if it matches one of ``allow`` and none of ``deny``; no ``allow``: all match."""
+    """Filter of URLs. A URL passes if it matches one of ``allow``, or ``allow`` is empty, and none of ``deny``."""
 
     __slots__ = ("_allow", "_deny", "_extensions", "_scope")
 
     def __init__(
         self, *, allow: Patterns = (), deny: Patterns = (), domains: Texts = (), extensions: Texts = ()
     ) -> None:
-        """``domains``: these and their subdomains. ``extensions``: of the path, without the dot; "" is none."""
+        """``domains`` include their subdomains. ``extensions`` are those of the path; "" matches a path without one."""
         self._allow = tuple(map(_expression, _several(allow, "allow")))
         self._deny = tuple(map(_expression, _several(deny, "deny")))
         self._extensions = frozenset(text.lower().removeprefix(".") for text in _texts(extensions, "extensions"))
@@ -50,13 +50,13 @@ class LinkFilter:
 
 
 def extension_of(url: str) -> str:
-    """Return the extension of an absolute URL's path in lower case, or an empty text."""
+    """Return the extension of an absolute URL's path in lower case, or an empty string."""
     name = url.partition("?")[0].rpartition("/")[2]
     return name.rpartition(".")[2].lower() if "." in name else ""
 
 
 def link_filter(allow: Patterns, deny: Patterns, domains: Texts, extensions: Texts) -> LinkFilter:
-    """Return the filter of these arguments; a spider gives the same ones for every page."""
+    """Return the filter for these arguments. It is cached, since a spider passes the same ones for every page."""
     return _made(
         tuple(_several(allow, "allow")),
         tuple(_several(deny, "deny")),
@@ -76,22 +76,22 @@ def _made(
 
 
 def regions(restrict: Texts) -> tuple[str, ...]:
-    """Return the selectors of ``restrict``, one or several."""
+    """Return the selectors of ``restrict`` as a tuple."""
     return tuple(_texts(restrict, "restrict"))
 
 
 def is_xpath(selector: str) -> bool:
-    """Return whether a selector is XPath, which begins as no CSS selector does."""
+    """Return whether a selector is XPath: it begins as no CSS selector can."""
     return selector.lstrip().startswith(_XPATH_BEGINS)
 
 
 def outermost(nodes: Iterable[LexborNode]) -> list[LexborNode]:
-    """Return the elements that are in no other of them."""
+    """Return the elements that are not inside another of them."""
     return list(_outermost(nodes, lambda node: node.mem_id, lambda node: node.parent))
 
 
 def outermost_of_lxml(elements: Iterable[Any]) -> list[Any]:
-    """Return the elements of an lxml tree that are in no other of them."""
+    """Return the elements of an lxml tree that are not inside another of them."""
     return list(_outermost(elements, id, lambda element: element.getparent()))
 
 
@@ -121,7 +121,7 @@ def _several(given: Patterns, name: str) -> Iterable[str | Pattern[str]]:
     for each in found:
         if not isinstance(each, (str, Pattern)):
             raise UsageError(
-                f"{name} of links is a regular expression or several, not {type(each).__name__}",
+                f"{name} of links must be one or several regular expressions, not {type(each).__name__}",
                 hint=f'as in {name}=r"/item/\\d+"',
             )
     return found
@@ -131,7 +131,7 @@ def _texts(given: Texts, name: str) -> tuple[str, ...]:
     found = (given,) if isinstance(given, str) else tuple(given)
     for each in found:
         if not isinstance(each, str):
-            raise UsageError(f"{name} of links is a text or several, not {type(each).__name__}")
+            raise UsageError(f"{name} of links must be one or several texts, not {type(each).__name__}")
     return found
 
 

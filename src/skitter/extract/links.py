@@ -1,6 +1,6 @@
-"""Links of a page before they are joined: the hrefs, the base and the encoding of queries.
+"""Links of a page before they are resolved: the hrefs, the base and the encoding of queries.
 
-Joining them and judging the result is for ``model.url``; scope and dedup come after the callback.
+``model.url`` resolves and validates them; scope and dedup are applied after the callback.
 """
 
 from __future__ import annotations
@@ -26,15 +26,16 @@ class Hrefs(NamedTuple):
     """Result of ``read_hrefs``."""
 
     links: dict[str, bool]
-    """The hrefs of ``a`` and ``area``, without fragments, each once, in order. False: all links to it are nofollow."""
+    """Hrefs of ``a`` and ``area``, without fragments, each once, in order. The value is False if all links to the
+    href are nofollow."""
     base: str | None
-    """The href of the first ``base``."""
+    """Href of the first ``base``."""
 
 
 def read_hrefs(root: LexborNode, codec: str) -> Hrefs:
-    """Read all links and the base in one search, since a search of the tree costs as much as reading all its links.
+    """Read all links and the base in one search: a search of the tree costs as much as reading all its links.
 
-    ``codec``: the page's encoding, in which queries are escaped.
+    ``codec`` is the encoding of the page, in which queries are escaped.
     """
     links: dict[str, bool] = {}
     base: str | None = None
@@ -63,7 +64,7 @@ def hrefs_below(node: LexborNode) -> list[str]:
 
 
 def hrefs_in(found: Iterable[Selector]) -> list[str]:
-    """Return the hrefs of all links in elements that a selector has found, and the values of its ``::attr(href)``."""
+    """Return the hrefs of all links in the matches of a selector, and the values that its ``::attr(href)`` selected."""
     chosen = list(found)
     values = [selector.get().partition("#")[0] for selector in chosen if selector.node is None]
     nodes = outermost(selector.node for selector in chosen if selector.node is not None)
@@ -71,7 +72,7 @@ def hrefs_in(found: Iterable[Selector]) -> list[str]:
 
 
 def hrefs_in_lxml(found: Iterable[Any]) -> list[str]:
-    """Return what ``hrefs_in`` does of parsel's selectors."""
+    """Return the result of ``hrefs_in`` for selectors of parsel."""
     roots = [selector.root for selector in found]
     values = [str(root).partition("#")[0] for root in roots if not hasattr(root, "iter")]
     below = (
@@ -86,12 +87,12 @@ def hrefs_in_lxml(found: Iterable[Any]) -> list[str]:
 
 
 def _is_nofollow(rel: str | None) -> bool:
-    """``rel=nofollow``, or ``ugc`` or ``sponsored``, which say why."""
+    """Return whether ``rel`` contains ``nofollow``, or ``ugc`` or ``sponsored``, which imply it."""
     return rel is not None and not _NOFOLLOW.isdisjoint(rel.lower().split())
 
 
 def base_of(root: LexborNode) -> str | None:
-    """The href of the first ``<base href>``."""
+    """Return the href of the first ``<base href>``."""
     found = find(root, "base[href]")
     return found[0].attrs.get("href") if found else None
 
@@ -109,7 +110,7 @@ def href_of(link: Any) -> str:
     if isinstance(link, str):
         return link
     if isinstance(link, list):
-        raise UsageError("follow wants one link, not a list", hint="follow_all() takes many; or follow(links[0])")
+        raise UsageError("follow takes one link, not a list", hint="follow_all() takes many; or follow(links[0])")
     # parsel's selectors keep a text or an attribute as their root.
     if (isinstance(link, Selector) and link.tag is None) or isinstance(getattr(link, "root", None), str):
         return str(link.get())
@@ -117,13 +118,13 @@ def href_of(link: Any) -> str:
     href = attributes.get("href", attributes.get("src"))
     if href is None:
         raise UrlError(
-            "unparsable", f"not a link: {str(link)[:200]}", hint="follow text, or an element with href or src"
+            "unparsable", f"not a link: {str(link)[:200]}", hint="give a text, or an element with href or src"
         )
     return str(href)
 
 
 def in_encoding(href: str, codec: str) -> str:
-    """The href with its query escaped in the page's encoding, as browsers send it: old sites expect that."""
+    """Return the href with its query escaped in the encoding of the page, as browsers do and old sites expect."""
     if href.isascii():
         return href
     href = _whole(href)
@@ -146,7 +147,7 @@ def _all_in_encoding(links: dict[str, bool], codec: str) -> dict[str, bool]:
 
 
 def _whole(text: str) -> str:
-    """Text without halves of surrogate pairs, which JSON may bring and no URL can hold."""
+    """Return the text without lone surrogates, which JSON may contain and a URL cannot."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
-"""Rejected items: values that cannot be stored as items and go through the outbox to a rejects file.
+"""Rejected items: they go through the outbox to a rejects file instead of an output.
 
-A reject is committed with its page as an item of kind ``REJECT``, so that it is neither lost nor doubled.
+A reject is committed with its page as an item of kind ``REJECT``, so it is neither lost nor duplicated.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from skitter.errors import FormatError
 from skitter.extract.items import fields_of, to_record
 
 MOST_CHARS = 1_000
-"""Of the text of a value that has no plain form: enough to see what it was."""
+"""Maximum length of the repr of a value without a plain form."""
 _ENCODER = msgspec.msgpack.Encoder()
 
 
@@ -28,7 +28,7 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def encode_reject(item: object, reason: str, url: str) -> bytes:
-    """Encode a rejected item; never fails, whatever the item is."""
+    """Encode a rejected item. Never fails, whatever the item is."""
     reject = Reject(reason=_text(reason), url=_text(url), record=_as_far_as_possible(item))
     return _ENCODER.encode(reject)
 
@@ -66,5 +66,5 @@ def _repr(value: object) -> str:
 
 
 def _text(text: str) -> str:
-    """Half a surrogate pair cannot be stored."""
+    """Return the text with lone surrogates escaped, which cannot be stored."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -41,10 +41,9 @@ _IN_HEAD = f"title, {robots_directives.SELECTOR}"
 
 
 class Response:
-    """A page, as a callback is given it: status, headers and body, selectors, links, and requests for them.
+    """A page for a callback: status, headers and body, selectors, links, and requests for them.
 
-    ``request`` is the request that it answers. Nothing is decoded or parsed before it is asked for.
-    """
+    ``request`` is the request that was answered. Nothing is decoded or parsed before it is used."""
 
     __slots__ = (
         "_base_url",
@@ -98,48 +97,48 @@ class Response:
 
     @property
     def url(self) -> str:
-        """The URL of the page, without user and password, which ``request.url`` still has."""
+        """URL of the page, without user and password, which ``request.url`` still has."""
         return shown_url(self.page.url)
 
     @property
     def status(self) -> int:
-        """The HTTP status code."""
+        """HTTP status code."""
         return self.page.status
 
     @property
     def body(self) -> bytes:
-        """The body as bytes, with gzip and the like undone."""
+        """Body as bytes, decompressed."""
         return self.page.body
 
     @property
     def address(self) -> str:
-        """The IP address that answered."""
+        """IP address of the server."""
         return self.page.address
 
     @property
     def seconds(self) -> float:
-        """From the start of the request to the last byte."""
+        """Time from the start of the request to the last byte."""
         return self.page.seconds
 
     @property
     def http_version(self) -> str:
-        """The version of HTTP that the server spoke."""
+        """HTTP version of the response."""
         return self.page.http_version
 
     @property
     def screenshot(self) -> bytes | None:
-        """The last picture that an action ``Screenshot`` has taken of the page, as PNG; None: there is none."""
+        """Last image that an action ``Screenshot`` took of the page, as PNG, or None."""
         pictures = self.screenshots
         return pictures[-1] if pictures else None
 
     @property
     def screenshots(self) -> list[bytes]:
-        """All pictures that actions have taken of the page."""
+        """All images that actions ``Screenshot`` took of the page, in order."""
         return self.page.rendering.screenshots if self.page.rendering is not None else []
 
     @property
     def script_results(self) -> list[Any]:
-        """What the actions ``JavaScript`` have returned, in their order."""
+        """Return values of the actions ``JavaScript``, in order."""
         return self.page.rendering.script_results if self.page.rendering is not None else []
 
     @property
@@ -154,14 +153,14 @@ class Response:
 
     @property
     def headers(self) -> Headers:
-        """The headers of the response, by name without case."""
+        """Headers of the response, by case-insensitive name."""
         if self._headers is None:
             self._headers = Headers(self.page.headers)
         return self._headers
 
     @property
     def kind(self) -> str:
-        """``html``, ``xml`` or ``other``: what the Content-Type says, or the body where there is none."""
+        """``html``, ``xml`` or ``other``, from the Content-Type or, without one, from the body."""
         if self._kind is None:
             self._kind = kind_of(self.page.header("content-type") or "", self.page.body)
         return self._kind
@@ -173,7 +172,7 @@ class Response:
 
     @property
     def encoding(self) -> str:
-        """The Python codec of the body's text."""
+        """Name of the Python codec that decodes the body."""
         if self._encoding is None:
             content_type = self.page.header("content-type") or ""
             self._encoding = find_encoding(self.page.body, content_type, self.kind)
@@ -181,18 +180,18 @@ class Response:
 
     @property
     def text(self) -> str:
-        """The body as text. What its encoding cannot explain is U+FFFD."""
+        """Body as text. Bytes that are invalid in its encoding become U+FFFD."""
         if self._text is None:
             self._text = decode(self.page.body, self.encoding)
         return self._text
 
     def json(self) -> Any:
-        """The body read as JSON; a ValueError where it is not."""
+        """Return the body parsed as JSON; raises ValueError if it is not JSON."""
         return json.loads(self.text)
 
     @property
     def title(self) -> str | None:
-        """The text of the first ``<title>``, white space collapsed; None where there is none."""
+        """Text of the first ``<title>``, with white space collapsed; None if there is none."""
         if self.kind == "other":
             return None
         # The head first: a search of the whole tree costs ten times as much.
@@ -201,7 +200,7 @@ class Response:
 
     @property
     def directives(self) -> Directives:
-        """What the page asks for: robots directives, its canonical URL (absolute), the reservation of data mining."""
+        """Directives of the page: robots directives, the absolute canonical URL, and the reservation of data mining."""
         if self._directives is None:
             elements = [node for node in self._in_head() if node.tag != "title"] if self.kind == "html" else ()
             found = read_directives(self.page.headers, elements, self._product)
@@ -211,11 +210,10 @@ class Response:
         return self._directives
 
     def css(self, query: str) -> SelectorList:
-        """All that a CSS selector matches on the page; ``::text``, ``::attr(name)`` and ``:contains("text")`` too.
+        """Return all matches of a CSS selector, with ``::text``, ``::attr(name)`` and ``:contains("text")``.
 
-        XML is read as XML, and names count without their namespaces, if the extra ``xpath`` is installed; by the rules
-        of HTML if not.
-        """
+        XML is parsed as XML, and names match without their namespaces, if the extra ``xpath`` is installed;
+        otherwise it is parsed as HTML."""
         if (kind := self.kind) == "other":
             return SelectorList()
         if kind == "xml":
@@ -226,44 +224,43 @@ class Response:
         return select(self._tree(), query, marked=False)
 
     def xpath(self, query: str, namespaces: dict[str, str] | None = None, **variables: Any) -> Any:
-        """All that an XPath expression matches on the page, as parsel's SelectorList. Needs the extra ``xpath``.
+        """Return all matches of an XPath expression, as parsel's SelectorList. Needs the extra ``xpath``.
 
-        XML is read as XML: ``namespaces`` has the prefixes of the expression, and ``remove_namespaces`` takes them off.
-        """
+        XML is parsed as XML: ``namespaces`` has the prefixes of the expression, and ``remove_namespaces`` removes
+        them."""
         return xpath.nothing() if self.kind == "other" else xpath.evaluate(self.selector, query, namespaces, variables)
 
     @property
     def selector(self) -> Any:
-        """The page as parsel's Selector, for what only that can do. Needs the extra ``xpath``."""
+        """The page as a Selector of parsel, for features that only parsel has. Needs the extra ``xpath``."""
         return self._by_parsel("xpath", lambda text: xpath.of_page(text, xml=self.kind == "xml"))
 
     def remove_namespaces(self) -> None:
-        """Make ``xpath`` find elements and attributes of XML by their names alone."""
+        """Remove the namespaces of XML, so that ``xpath`` finds elements and attributes by their local names."""
         self.selector.remove_namespaces()
 
     def jmespath(self, query: str) -> Any:
-        """All that a JMESPath expression matches in JSON, as parsel's SelectorList; a ValueError where it is none.
+        """Return all matches of a JMESPath expression in JSON, as parsel's SelectorList; raises ValueError if the
+        body is not JSON.
 
-        Needs the extra ``xpath``.
-        """
+        Needs the extra ``xpath``."""
         return xpath.json_query(self.text, query)
 
     @property
     def flaws(self) -> Counter[str]:
-        """Links that ``links`` and ``follow_all`` left out, counted by rule: scheme, unparsable, too_long.
+        """Links that ``links`` and ``follow_all`` skipped, counted by rule: scheme, unparsable, too_long.
 
-        And what a sitemap's reader left out.
-        """
+        Includes entries that the reader of a sitemap skipped."""
         flaws = Counter(self._joiner.flaws if self._joiner is not None else None)
         return flaws + self._left_out if self._left_out else flaws
 
     @property
     def has_flaws(self) -> bool:
-        """Whether anything was left out."""
+        """Whether any link was skipped."""
         return bool(self._left_out or (self._joiner is not None and self._joiner.flaws))
 
     def leave_out(self, rule: str) -> None:
-        """Count something that the page lists and that is not followed; shown among ``flaws``."""
+        """Count an entry of the page that is not followed; the count appears in ``flaws``."""
         if self._left_out is None:
             self._left_out = Counter()
         self._left_out[rule] += 1
@@ -278,12 +275,12 @@ class Response:
         extensions: Texts = (),
         unique: bool = True,
     ) -> Links:
-        """The absolute URLs of every ``a[href]`` and ``area[href]``, without fragments, each once, in order.
+        """Return the absolute URLs of every ``a[href]`` and ``area[href]``, without fragments, each once, in order.
 
-        A callback may yield them as they are: they are followed. ``allow`` and ``deny`` are regular expressions to
-        search for in the URL, ``restrict`` is a CSS selector or an XPath of the regions to look in, ``domains``
-        include their subdomains, ``extensions`` are those of paths (``""``: none). Each may be one or several.
-        """
+        A callback may yield them as they are, to follow them. ``allow`` and ``deny`` are regular expressions to
+        search for in the URL, ``restrict`` is a CSS selector or an XPath of the regions to search, ``domains``
+        include their subdomains, and ``extensions`` are those of paths (``""`` matches paths without one). Each may be
+        one value or several."""
         if restrict or not unique:
             found = self._find_links_in(restrict, unique)
         else:
@@ -295,13 +292,13 @@ class Response:
         return Links(found)
 
     def nofollow_links(self) -> Links:
-        """Of ``links()``, those that the page has only with ``rel=nofollow``, ``ugc`` or ``sponsored``."""
+        """Return the members of ``links()`` that the page has only with ``rel=nofollow``, ``ugc`` or ``sponsored``."""
         if self._nofollow is None:
             self._nofollow = self._find_nofollow() if self.kind != "other" else []
         return Links(self._nofollow)
 
     def urljoin(self, href: str) -> str:
-        """The absolute URL that a browser would make of ``href`` on this page, whatever its scheme."""
+        """Return the absolute URL for ``href`` on this page, as in a browser, with any scheme."""
         refuse_long_host(href)
         try:
             return str((can_ada.parse(self._base()) + links.in_encoding(href, self.encoding)).href)
@@ -309,11 +306,11 @@ class Response:
             raise UrlError("unparsable", f"not a URL: {href[:200]}") from error
 
     def follow(self, link: Any, callback: Any = None, **fields: Any) -> Request:
-        """A request for a link: its text, or a selector of it or of its element. Raises UrlError for a bad one.
+        """Return a request for a link: its text, or a selector of it or of its element. Raises UrlError for an
+        invalid one.
 
-        It is of the session of this page, unless another one is given; so are those of ``follow_all``, of forms and of
-        downloads, and the links that a callback yields as they are.
-        """
+        It uses the session of this page, unless another one is given; so do those of ``follow_all``, of forms and of
+        downloads, and the links that a callback yields as they are."""
         url = absolute(self._href(link), self._base())
         return Request(url, callback, **{"session": self.request.session} | fields)
 
@@ -326,9 +323,10 @@ class Response:
         callback: Any = None,
         **fields: Any,
     ) -> list[Request]:
-        """Requests for many links, given or found by a selector. Bad ones are left out and counted in ``flaws``."""
+        """Return requests for many links, given or found by a selector. Invalid ones are skipped and counted in
+        ``flaws``."""
         if (urls is not None) + (css is not None) + (xpath is not None) != 1:
-            raise UsageError("follow_all wants exactly one of urls, css and xpath", hint='follow_all(css="li.next a")')
+            raise UsageError("follow_all takes exactly one of urls, css and xpath", hint='follow_all(css="li.next a")')
         if css is not None:
             urls = self.css(css)
         elif xpath is not None:
@@ -354,16 +352,18 @@ class Response:
         id: str | None = None,  # noqa: A002  the attribute that it looks for
         index: int | None = None,
     ) -> Form:
-        """A form of the page: the first that matches all of these, or the ``index``-th; without any, the page's first.
+        """Return a form of the page: the first that matches all arguments, or the ``index``-th; without arguments,
+        the first.
 
-        ``css`` selects the form or something in it. A FormError, which names the forms there are, if none does.
-        """
+        ``css`` selects the form or an element in it. Raises FormError, which names the existing forms, if none
+        matches."""
         # Few spiders send forms, and a worker starts without what reads them.
         from skitter.extract import form_controls, forms
 
         if self.kind == "other":
             raise FormError(
-                f"no form on what is no page: {self!r}", hint=f"its kind is {self.headers.get('content-type')}"
+                f"the response has no forms, because it is not HTML: {self!r}",
+                hint=f"its content type is {self.headers.get('content-type')}",
             )
         root = self._tree()
         elements = form_controls.read_forms(root)
@@ -385,12 +385,12 @@ class Response:
         item: Mapping[str, Any] | None = None,
         **fields: Any,
     ) -> Request:
-        """A request whose file is stored in the setting ``file_target``, by the hash of its content; yield it.
+        """Return a request, to be yielded, whose file is stored in the setting ``file_target`` by the hash of its
+        content.
 
-        A record with its ``url``, ``path``, ``checksum``, ``size``, ``content_type``, ``status`` and ``reason`` goes to
-        the sinks, with the fields of ``item``. ``types``: content types that are stored, such as ``image/*``; all
-        others are refused, and so is what is larger than ``max_bytes``. A file that many pages name is fetched once.
-        """
+        A record with its ``url``, ``path``, ``checksum``, ``size``, ``content_type``, ``status`` and ``reason`` goes
+        to the outputs, with the fields of ``item``. ``types``: content types to store, such as ``image/*``; others
+        are refused, and so are files larger than ``max_bytes``. A file that many pages link to is fetched once."""
         options = checked_options(types, max_bytes, item)
         return self.follow(link, FILE_CALLBACK, cb_kwargs=options, **{"errback": FILE_ERRBACK} | fields)
 
@@ -402,13 +402,13 @@ class Response:
             try:
                 root = LexborHTMLParser(cut_pathological(source), options=_OPTIONS).root
             except (SelectolaxError, MemoryError) as error:
-                raise ParseError("the page takes more memory than there is", hint="max_worker_bytes") from error
+                raise ParseError("the page needs more memory than is available", hint="max_worker_bytes") from error
             assert root is not None, "a parsed document always has its <html>"
             self._root = root
         return self._root
 
     def _by_parsel(self, use: str, read: Callable[[str], Any]) -> Any:
-        """The page in a tree of parsel's, read once for each use."""
+        """Return the page as a tree of parsel, parsed once for each use."""
         if self._parsel is None:
             self._parsel = {}
         if use not in self._parsel:
@@ -416,14 +416,14 @@ class Response:
         return self._parsel[use]
 
     def _in_head(self) -> list[LexborNode]:
-        """The title and what may be directives. One search for both: most of its cost is to begin it."""
+        """Return the title and possible directives. One search finds both, since most of its cost is its start."""
         if self._head is None:
             head = self._tree().parser.head
             self._head = find(head, _IN_HEAD) if head is not None else []
         return self._head
 
     def _safe_text(self) -> str:
-        """The text, as much of it as any parser can take."""
+        """Return the text, cut off before pathological markup that would overload a parser."""
         if len(self.page.body) < SAFE_BYTES:
             return self.text
         source = self.text.encode("utf-8", "replace")
@@ -477,7 +477,7 @@ class Response:
             return None
 
     def _base(self) -> str:
-        """What relative links are relative to: ``<base href>``, or the page's own URL."""
+        """Base URL of relative links: ``<base href>``, or the URL of the page."""
         if self._base_url is None:
             base = links.base_of(self._tree()) if self.kind != "other" else None
             self._base_url = links.base_url(self.page.url, base)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 
 class Headers(Mapping[str, str]):
-    """A read-only mapping. ``headers["x"]`` and ``get`` give the first value, ``getlist`` all of them."""
+    """Read-only mapping of headers. ``headers["x"]`` and ``get`` return the first value, ``getlist`` returns all."""
 
     __slots__ = ("_values",)
 
@@ -19,7 +19,7 @@ class Headers(Mapping[str, str]):
         return self._values[name.lower()][0]
 
     def getlist(self, name: str) -> list[str]:
-        """All values of a header, as received; none is an empty list."""
+        """Return all values of a header, as received, or an empty list."""
         return list(self._values.get(name.lower(), ()))
 
     def __iter__(self) -> Iterator[str]:

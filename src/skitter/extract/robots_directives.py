@@ -13,7 +13,7 @@ from selectolax.lexbor import LexborNode
 
 DEFAULT_PRODUCT = "skitter"
 MAX_DIRECTIVES = 32
-"""Of one page. There are about a dozen in use."""
+"""Limit per page. About a dozen directives are in use."""
 
 SELECTOR = 'meta[name], link[rel~="canonical" i]'
 """Selector of the head's elements that may be directives."""
@@ -28,11 +28,12 @@ class Directives(msgspec.Struct, frozen=True, kw_only=True):
     """Directives of a page for this crawler."""
 
     robots: tuple[str, ...] = ()
-    """Of meta robots and X-Robots-Tag, for all crawlers or for this one, each once: ``noindex``, ``max-snippet:0``"""
+    """Directives of meta robots and X-Robots-Tag for all crawlers or for this one, without repetition, such as
+    ``noindex`` or ``max-snippet:0``."""
     canonical: str | None = None
-    """The href of ``rel=canonical``, of the head or of a Link header, before it is joined."""
+    """The href of ``rel=canonical`` in the head or in a Link header, before it is resolved to an absolute URL."""
     tdm_reservation: bool | None = None
-    """Whether rights of text and data mining are reserved; None: not declared."""
+    """Whether the rights to text and data mining are reserved; None if the page does not declare it."""
     tdm_policy: str | None = None
 
     @property
@@ -50,9 +51,9 @@ NONE = Directives()
 
 
 def read_directives(headers: Iterable[tuple[str, str]], elements: Sequence[LexborNode], product: str) -> Directives:
-    """``elements``: what ``SELECTOR`` finds in the head.
+    """Read the directives of a page. ``elements`` are the matches of ``SELECTOR`` in the head.
 
-    ``product``: the name by which robots.txt knows this crawler, in lower case.
+    ``product`` is the name of this crawler in robots.txt, in lower case.
     """
     said = [pair for pair in headers if pair[0] in _HEADERS]
     if not said and not elements:

@@ -1,7 +1,7 @@
 """Selectors: elements, texts and attribute values found on a page by CSS.
 
-Methods and results are parsel's; the engine is lexbor, by selectolax.
-``extract.css_selectors`` takes the selectors apart; ``extract.xpath`` does XPath.
+Methods and results are those of parsel; the engine is lexbor, through selectolax.
+``extract.css_selectors`` parses the selectors; ``extract.xpath`` evaluates XPath.
 """
 
 from __future__ import annotations
@@ -33,7 +33,10 @@ _ENGINE = _Engine()
 
 
 class Selector:
-    """One match of a CSS selector: an element, or a text by ``::text`` or ``::attr()``. The methods are parsel's."""
+    """One match of a CSS selector: an element, or the text that ``::text`` or ``::attr()`` selects.
+
+    The methods are those of parsel.
+    """
 
     __slots__ = ("_node", "_value")
 
@@ -43,60 +46,67 @@ class Selector:
 
     @property
     def node(self) -> LexborNode | None:
-        """The element of selectolax's tree; None for a text or an attribute. It is not safe to change."""
+        """Element in the tree of selectolax, or None for a text or an attribute. Do not modify it."""
         return self._node
 
     def css(self, query: str) -> SelectorList:
-        """All that a CSS selector matches in this element, itself included."""
+        """Return all matches of a CSS selector in this element, including the element itself."""
         return select(self._node, query, marked=True) if self._node is not None else SelectorList()
 
     def xpath(self, query: str, namespaces: dict[str, str] | None = None, **variables: Any) -> Any:
-        """All that an XPath expression matches in this element, as parsel's SelectorList. Needs the extra ``xpath``."""
+        """Return all matches of an XPath expression in this element, as parsel's SelectorList.
+
+        Needs the extra ``xpath``.
+        """
         if self._node is None:
             return xpath.nothing()
         return xpath.evaluate(xpath.of_element(self.get()), query, namespaces, variables)
 
     def get(self) -> str:
-        """The text or the attribute's value; of an element, its HTML."""
+        """Return the HTML of an element, or the text or attribute value."""
         if self._node is None:
             return self._value or ""
         return self._node.html or ""
 
     def getall(self) -> list[str]:
-        """``get()`` in a list, as a SelectorList has it."""
+        """Return the value of ``get()`` in a list, like ``SelectorList.getall``."""
         return [self.get()]
 
     def extract(self) -> str:
-        """``get()`` by its older name."""
+        """Alias of ``get()``, under its older name."""
         return self.get()
 
     def jmespath(self, query: str) -> Any:
-        """All that a JMESPath expression matches in the text read as JSON. Needs the extra ``xpath``."""
+        """Parse the text as JSON and return all matches of a JMESPath expression. Needs the extra ``xpath``."""
         return xpath.json_query(self.get(), query)
 
     def re(self, pattern: str | Pattern[str], replace_entities: bool = True) -> list[str]:
-        """All matches of a regular expression in ``get()``: the group ``extract``, all groups, or the whole match."""
+        """Return the matches of a regular expression in ``get()``.
+
+        If the expression has a group named ``extract``, only the first match of that group is returned. Otherwise all
+        groups of every match are returned or, without groups, every whole match.
+        """
         return _matches(pattern, self.get(), replace_entities)
 
     def re_first(
         self, pattern: str | Pattern[str], default: str | None = None, replace_entities: bool = True
     ) -> str | None:
-        """The first match of a regular expression in ``get()``, or ``default``."""
+        """Return the first match of a regular expression in ``get()``, or ``default``."""
         return next(iter(self.re(pattern, replace_entities)), default)
 
     @property
     def text(self) -> str:
-        """All text inside, however deep, without the white space around it."""
+        """All text inside the element, at any depth, with surrounding white space removed."""
         return (self._node.text() if self._node is not None else self._value or "").strip()
 
     @property
     def tag(self) -> str | None:
-        """The element's name; None for a text or an attribute."""
+        """Tag name of the element; None for a text or an attribute."""
         return self._node.tag if self._node is not None else None
 
     @property
     def attrib(self) -> dict[str, str]:
-        """The element's attributes; one without a value is empty."""
+        """Attributes of the element; an attribute without a value is an empty string."""
         if self._node is None:
             return {}
         return {name: value or "" for name, value in self._node.attributes.items()}
@@ -107,16 +117,16 @@ class Selector:
 
 
 class SelectorList(list[Selector]):
-    """All matches of a selector, in the order of the page. It is a list; its methods work on every member."""
+    """List of all matches of a selector, in document order. Its methods apply to every member."""
 
     __slots__ = ()
 
     def css(self, query: str) -> SelectorList:
-        """All that a CSS selector matches in any of them."""
+        """Return all matches of a CSS selector in the members."""
         return SelectorList(found for selector in self for found in selector.css(query))
 
     def xpath(self, query: str, namespaces: dict[str, str] | None = None, **variables: Any) -> Any:
-        """All that an XPath expression matches in any of them. Needs the extra ``xpath``."""
+        """Return all matches of an XPath expression in the members. Needs the extra ``xpath``."""
         found = xpath.nothing()
         for selector in self:
             found.extend(selector.xpath(query, namespaces, **variables))
@@ -127,36 +137,36 @@ class SelectorList(list[Selector]):
     @overload
     def get(self, default: str) -> str: ...
     def get(self, default: str | None = None) -> str | None:
-        """``get()`` of the first one, or ``default`` where nothing was found."""
+        """Return ``get()`` of the first member, or ``default`` if the list is empty."""
         return self[0].get() if self else default
 
     def getall(self) -> list[str]:
-        """``get()`` of each."""
+        """Return ``get()`` of every member."""
         return [selector.get() for selector in self]
 
     def extract(self) -> list[str]:
-        """``getall()`` by its older name."""
+        """Alias of ``getall()``, under its older name."""
         return self.getall()
 
     def extract_first(self, default: str | None = None) -> str | None:
-        """``get()`` by its older name."""
+        """Alias of ``get()``, under its older name."""
         return self[0].get() if self else default
 
     def jmespath(self, query: str) -> Any:
-        """All that a JMESPath expression matches in any of them, each read as JSON. Needs the extra ``xpath``."""
+        """Parse each member as JSON and return all matches of a JMESPath expression. Needs the extra ``xpath``."""
         found = xpath.nothing()
         for selector in self:
             found.extend(selector.jmespath(query))
         return found
 
     def re(self, pattern: str | Pattern[str], replace_entities: bool = True) -> list[str]:
-        """All matches of a regular expression in any of them."""
+        """Return the matches of a regular expression in all members, as ``Selector.re`` does."""
         return [match for selector in self for match in selector.re(pattern, replace_entities)]
 
     def re_first(
         self, pattern: str | Pattern[str], default: str | None = None, replace_entities: bool = True
     ) -> str | None:
-        """The first match of a regular expression in any of them, or ``default``."""
+        """Return the first match of a regular expression in any member, or ``default``."""
         for selector in self:
             for match in selector.re(pattern, replace_entities):
                 return match
@@ -164,12 +174,12 @@ class SelectorList(list[Selector]):
 
     @property
     def text(self) -> str:
-        """The text of the first one, or an empty text."""
+        """Text of the first member, or an empty string if the list is empty."""
         return self[0].text if self else ""
 
     @property
     def attrib(self) -> dict[str, str]:
-        """The attributes of the first one, or an empty dict."""
+        """Attributes of the first member, or an empty dict if the list is empty."""
         return self[0].attrib if self else {}
 
     @overload
@@ -183,16 +193,16 @@ class SelectorList(list[Selector]):
 
 
 def find(node: LexborNode, query: str) -> list[LexborNode]:
-    """The elements that the engine finds below and at ``node``, in the order of the page."""
+    """Return the elements that match at or below ``node``, in document order."""
     try:
         return _ENGINE.find(query, node)
     except (SelectolaxError, UnicodeError) as error:
-        hint = 'values that are not plain words want quotes: a[href="/x"]'
-        raise SelectorError(f"a selector cannot be understood: {query}", hint=hint) from error
+        hint = 'quote values that are not plain words: a[href="/x"]'
+        raise SelectorError(f"invalid selector: {query}", hint=hint) from error
 
 
 def select(node: LexborNode, selector: str, *, marked: bool) -> SelectorList:
-    """Return the matches of a spider's selector; ``marked``: ``node`` is an element that bounds the search."""
+    """Return the matches of a spider's selector. ``marked``: ``node`` is an element that limits the search."""
     results = SelectorList()
     for step in compiled(selector):
         elements = _elements(node, step, marked)
@@ -238,9 +248,9 @@ def _found(node: LexborNode, step: Step, marked: bool) -> list[LexborNode]:
 
 
 def containing(root: LexborNode, text: str) -> list[LexborNode]:
-    """Return the elements at and below ``root`` whose whole text contains this one.
+    """Return the elements at and below ``root`` whose whole text contains ``text``.
 
-    Their texts are ranges of the text of ``root``, so that no text is read once for each element around it.
+    The text of each element is a range of the text of ``root``, so nested elements do not read the same text again.
     """
     pieces: list[str] = []
     length = 0
@@ -273,7 +283,7 @@ def containing(root: LexborNode, text: str) -> list[LexborNode]:
 
 
 def _own_texts(elements: list[LexborNode], scope: LexborNode) -> Iterable[str]:
-    """The texts directly inside the elements, in the order of the page."""
+    """Return the texts directly inside the elements, in document order."""
     ids = {element.mem_id for element in elements}
     if not _nested(elements, ids):
         return [
@@ -291,7 +301,7 @@ def _own_texts(elements: list[LexborNode], scope: LexborNode) -> Iterable[str]:
 
 
 def _nested(elements: list[LexborNode], ids: set[int]) -> bool:
-    """Return whether one of the elements is inside another. Every ancestor is visited once."""
+    """Return whether one of the elements is inside another. Each ancestor is visited once."""
     clear: set[int] = set()
     for element in elements:
         parent = element.parent

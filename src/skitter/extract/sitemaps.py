@@ -98,12 +98,10 @@ def _pieces(body: bytes) -> Iterator[bytes]:
             if size > MAX_SITEMAP_BYTES:
                 break
             if size > max(RATIO_FROM_BYTES, MAX_SITEMAP_RATIO * read):
-                raise SitemapError(
-                    "too_large", f"a sitemap that swells to more than {MAX_SITEMAP_RATIO} times its size"
-                )
+                raise SitemapError("too_large", f"the sitemap expands to more than {MAX_SITEMAP_RATIO} times its size")
             yield piece
     if size > MAX_SITEMAP_BYTES:
-        raise SitemapError("too_large", f"a sitemap of more than {MAX_SITEMAP_BYTES} bytes")
+        raise SitemapError("too_large", f"the sitemap has more than {MAX_SITEMAP_BYTES} bytes")
 
 
 def _gunzipped(body: bytes) -> Iterator[tuple[bytes, int]]:
@@ -125,8 +123,8 @@ def _gunzipped(body: bytes) -> Iterator[tuple[bytes, int]]:
         if unzip.eof:
             return
     except zlib.error as error:
-        raise SitemapError("broken", f"a sitemap that is no sound gzip file: {error}") from error
-    raise SitemapError("broken", "a sitemap whose gzip file ends too early")
+        raise SitemapError("broken", f"the sitemap is not a valid gzip file: {error}") from error
+    raise SitemapError("broken", "the gzip file of the sitemap is truncated")
 
 
 # ---- plain text
@@ -145,7 +143,7 @@ def _from_text(first: bytes, pieces: Iterator[bytes]) -> Iterator[list[Listed]]:
         if count > MAX_SITEMAP_ELEMENTS:
             raise SitemapError("too_many", f"more than {MAX_SITEMAP_ELEMENTS} lines in one sitemap")
         if len(rest) > _MAX_TOKEN_BYTES:
-            raise SitemapError("broken", f"a sitemap with a line of more than {_MAX_TOKEN_BYTES} bytes")
+            raise SitemapError("broken", f"the sitemap has a line of more than {_MAX_TOKEN_BYTES} bytes")
     if not found:
         raise SitemapError("not_a_sitemap", "not a sitemap: neither XML nor a list of URLs")
 
@@ -186,14 +184,14 @@ class _Reader:
             self._parser.Parse(piece, last)
         except (expat.ExpatError, LookupError, ValueError) as error:
             # The latter two for an encoding that expat cannot use.
-            problem = SitemapError("broken", f"a sitemap that is no sound XML: {error}")
+            problem = SitemapError("broken", f"the sitemap is not valid XML: {error}")
         except SitemapError as error:
             problem = error
         found, self._found = self._found, []
         yield found
         self._fed += len(piece)
         if problem is None and not last and self._fed - self._parser.CurrentByteIndex > _MAX_TOKEN_BYTES:
-            problem = SitemapError("broken", f"a sitemap with {_MAX_TOKEN_BYTES} bytes in one piece")
+            problem = SitemapError("broken", f"a sitemap with {_MAX_TOKEN_BYTES} bytes in one element")
         if problem is not None:
             raise problem
 
@@ -205,7 +203,7 @@ class _Reader:
         if not self._stack and local not in _ROOTS:
             raise SitemapError("not_a_sitemap", f"not a sitemap: its root is <{name[:40]}>")
         if len(self._stack) >= _MAX_NESTING:
-            raise SitemapError("broken", f"a sitemap with more than {_MAX_NESTING} elements in each other")
+            raise SitemapError("broken", f"a sitemap with more than {_MAX_NESTING} nested elements")
         parent = self._stack[-1] if self._stack else ("", "")
         self._stack.append((prefix, local))
         # An <image:loc> inside <image:image> is not a page.
@@ -235,9 +233,9 @@ class _Reader:
     def _declare(_version: str, encoding: str | None, _standalone: int) -> None:
         # Otherwise expat asks Python, which also knows codecs that are none for the web.
         if encoding is not None and codec_of(encoding) is None:
-            raise SitemapError("broken", f"a sitemap in an encoding that nobody knows: {encoding[:40]}")
+            raise SitemapError("broken", f"the sitemap has an unknown encoding: {encoding[:40]}")
 
     def _refuse(self, name: str, *_: object) -> None:
         if name.lower() == "html":
             raise SitemapError("not_a_sitemap", "not a sitemap: a web page")
-        raise SitemapError("dtd", "a sitemap with a DTD, which is not read")
+        raise SitemapError("dtd", "the sitemap has a DTD, which is not supported")

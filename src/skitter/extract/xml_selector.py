@@ -1,4 +1,4 @@
-"""Selectors of XML: what a CSS selector matches on a page of XML, in the tree that parsel reads for XPath.
+"""Selectors of XML: matches of CSS selectors on a page of XML, in the tree that parsel parses for XPath.
 
 Names of elements and attributes count without their namespaces, as CSS has it; XPath tells namespaces apart.
 """
@@ -14,12 +14,12 @@ from skitter.extract.selector import Selector, SelectorList
 
 
 class XmlSelector(Selector):
-    """One match of a CSS selector in XML."""
+    """Match of a CSS selector in XML."""
 
     __slots__ = ("_found",)
 
     def __init__(self, found: Any) -> None:
-        """``found``: parsel's selector."""
+        """``found`` is the selector of parsel."""
         super().__init__(None)
         self._found = found
 
@@ -50,7 +50,7 @@ class XmlSelector(Selector):
 
 
 def without_namespaces(text: str) -> Any:
-    """Return parsel's selector of a page of XML for CSS; None where the extra ``xpath`` is not installed."""
+    """Return the selector of parsel for a page of XML, or None if the extra ``xpath`` is not installed."""
     try:
         page = xpath.of_page(text, xml=True)
     except ExtraMissingError:
@@ -67,4 +67,4 @@ def select_xml(page: Any, query: str) -> SelectorList:
     try:
         return SelectorList(map(XmlSelector, page.css(query)))
     except (cssselect.SelectorError, ValueError) as error:
-        raise SelectorError(f"a selector cannot be understood: {query}", hint=str(error)) from error
+        raise SelectorError(f"invalid selector: {query}", hint=str(error)) from error

@@ -1,4 +1,4 @@
-"""XPath and JMESPath queries by parsel, which the ``xpath`` extra installs.
+"""XPath and JMESPath queries with parsel, which the ``xpath`` extra installs.
 
 It reads the page a second time into a tree of its own (libxml2's), so what it returns are parsel's
 selectors. They have the same methods as ``extract.selector`` and can be followed like those.
@@ -17,12 +17,12 @@ from skitter.extract.css_selectors import SelectorError
 
 
 def of_page(text: str, *, xml: bool) -> Any:
-    """A parsel selector for a whole page."""
+    """Return a selector of parsel for a whole page."""
     return _read_xml(text) if xml else _read(text, "html")
 
 
 def of_element(html: str) -> Any:
-    """A parsel selector for one element, cut out of its page: its ancestors and siblings are not there."""
+    """Return a selector of parsel for one element without its page: its ancestors and siblings are missing."""
     found = _read(html, "html").xpath("/html/body/*[1] | /html/head/*[1]")
     # <html>, <head> and <body> themselves are merged into the tree around them.
     return found[0] if len(found) == 1 else _read(html, "html")
@@ -37,9 +37,9 @@ def _read(text: str, kind: str) -> Any:
 
 
 def _read_xml(text: str) -> Any:
-    """As ``_read``, by a parser that expands no entity, loads no definition and asks no network.
+    """Parse like ``_read``, with a parser that expands no entities, loads no DTD and uses no network.
 
-    What cannot be understood is left out, as in HTML.
+    Malformed parts are skipped, as in HTML.
     """
     parsel, etree = _parsel(), importlib.import_module("lxml.etree")
     parser = etree.XMLParser(
@@ -54,24 +54,27 @@ def _read_xml(text: str) -> Any:
 
 
 def evaluate(selector: Any, query: str, namespaces: Mapping[str, str] | None, variables: dict[str, Any]) -> Any:
-    """The parsel SelectorList that ``query`` finds."""
+    """Return the matches of ``query`` as a SelectorList of parsel."""
     try:
         return selector.xpath(query, namespaces=namespaces, **variables)
     except ValueError as error:
-        raise SelectorError(f"an XPath cannot be understood: {query}", hint=str(error)) from error
+        raise SelectorError(f"invalid XPath: {query}", hint=str(error)) from error
 
 
 def json_query(text: str, query: str) -> Any:
-    """The parsel SelectorList that a JMESPath ``query`` finds in JSON; a ValueError where the text is none."""
+    """Return the matches of a JMESPath ``query`` in JSON as a SelectorList of parsel.
+
+    Raises ValueError if the text is not JSON.
+    """
     parsel = _parsel()
     try:
         return parsel.Selector(root=json.loads(text), type="json").jmespath(query)
     except RecursionError as error:
-        raise SelectorError("JSON that is nested too deep for a query", hint="response.text has it") from error
+        raise SelectorError("the JSON is nested too deeply for a query", hint="response.text has it") from error
     except ValueError as error:
         if isinstance(error, json.JSONDecodeError):
             raise
-        raise SelectorError(f"a JMESPath cannot be understood: {query}", hint=" ".join(str(error).split())) from error
+        raise SelectorError(f"invalid JMESPath: {query}", hint=" ".join(str(error).split())) from error
 
 
 def nothing() -> Any:

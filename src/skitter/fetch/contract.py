@@ -1,13 +1,16 @@
-"""Contract of fetchers: one request in, one page or one error out.
+"""Fetcher contract: one request in, one page or one error out.
 
-A fetcher sends exactly one request. It follows no redirect, retries nothing, and decides nothing
-about politeness: all of that belongs to the frontier, where every worker sees it.
+A fetcher sends exactly one request. It follows no redirects, does not retry, and makes no decisions about politeness:
+all of that belongs to the frontier, where every worker sees it.
 
-Two things are a fetcher's alone, and nobody checks them again. The network guard: unless ``trusted`` is set or the
-setting ``allow_private`` is, it connects to public addresses only, by the address that it really connects to. And the
-proxy of the settings: what cannot use one refuses it when it is made, and a request that names one (``proxy``) is sent
-through it or not at all. ``skitter.testing.FetcherContract`` has tests
-for all of this.
+A fetcher alone is responsible for two things, which no other component checks:
+
+- The network guard: unless ``trusted`` or the setting ``allow_private`` is set, a fetcher connects only to public
+  addresses. It checks the address that it actually connects to.
+- The proxy: a fetcher that cannot use the proxy of the settings refuses it when it is created, and a request that names
+  a proxy (``proxy``) is sent through it or not at all.
+
+``skitter.testing.FetcherContract`` tests all of this.
 """
 
 from __future__ import annotations
@@ -23,11 +26,11 @@ from skitter.model.secrets import shown_url
 
 
 class ClientCertificate(msgspec.Struct, kw_only=True, frozen=True):
-    """Files of a certificate and its key that are shown to a server which asks for one."""
+    """Files of a client certificate and its key, for servers that ask for one."""
 
     file: str
     key: str = ""
-    """Empty: ``file`` has it too."""
+    """Key file. If empty, ``file`` contains the key too."""
     key_password: str = ""
 
     def __repr__(self) -> str:
@@ -40,42 +43,45 @@ class FetchRequest(msgspec.Struct, kw_only=True, frozen=True):
     url: str
     method: str = "GET"
     headers: dict[str, str] = {}
-    """Replace the fetcher's defaults of the same name, in any case; an empty value is sent as such."""
+    """Headers; they replace the fetcher's defaults of the same name, in any case. An empty value is sent as such."""
     body: bytes = b""
     cookies: dict[str, str] = {}
-    """Sent with this request, beside those of the jar, and not kept."""
+    """Cookies that are sent with this request only, in addition to those of the jar."""
     jar: CookieLines | None = None
-    """Cookies of its session that it may send, if they are for its URL; what the answer sets is ``Page.cookies``.
-    A fetcher keeps none from one request to the next. None: none but ``cookies``, and the answer sets none."""
+    """Cookies of the session; those that match the URL are sent. ``Page.cookies`` has those that the response sets. A
+    fetcher keeps none between requests. If None, only ``cookies`` are sent, and the response sets none."""
     trusted: bool = False
-    """The host key was typed as a seed: the network guard lets it through. The same for every request of a host key."""
+    """Whether the user typed the host key as a seed: the network guard lets it through. The same for every request of
+    a host key."""
     proxy: str = ""
-    """The URL of the proxy that it must go through, in place of the one of the settings; empty: that one, if any."""
+    """URL of the proxy that must be used instead of the one of the settings. If empty, that one is used, if any."""
     proxy_trusted: bool = False
-    """The proxy is one of the job's pool: it may have a private address. One that a request names may not."""
+    """Whether the proxy is from the job's pool and may have a private address. A proxy that a request names may not."""
     timeout_seconds: float | None = None
     """None: the setting of that name."""
     connect_timeout_seconds: float | None = None
     """None: the setting of that name."""
     start_by: float | None = None
-    """By the monotonic clock: a request that is not at the socket by then is not sent. None: no hurry."""
+    """Latest start by the monotonic clock: a request that has not reached the socket by then is not sent. None: no
+    limit."""
     on_send: Callable[[], None] | None = None
-    """Called when it is about to be sent: after the handshake, if a connection has to be opened for it."""
+    """Called right before the request is sent: after the handshake, if a new connection is opened for it."""
     on_headers: Callable[[Page], bool] | None = None
-    """Called with status and headers of the answer, before its body is read; False: the body is not read, and the page
-    comes without it. What it raises is its own. A fetcher may leave this out: then the body is read for nothing."""
+    """Called with the status and headers of the response before its body is read. If it returns False, the body is not
+    read and the page has none. It must handle its own exceptions. A fetcher need not support it: then the body is
+    read in vain."""
     truncate_bytes: int | None = None
-    """Read this much of the decoded body and take it for the whole; None: an oversized body is an error."""
+    """Read this much of the decoded body and treat it as the whole. If None, an oversized body is an error."""
     certificate: ClientCertificate | None = None
-    """Set for origins whose credentials have one; fetchers of other packages are never given any."""
+    """Client certificate, if the credentials of the origin have one. Fetchers of other packages never receive any."""
     render: bool = False
-    """A browser is to load it. Only a fetcher that ``RendersPages`` is given such a request."""
+    """Whether a browser loads the page. Only a fetcher that implements ``RendersPages`` receives such requests."""
     actions: Sequence[Any] = ()
-    """What the browser does with the page before its content is taken (``model.browser_actions``)."""
+    """Actions of the browser before the content of the page is taken (``model.browser_actions``)."""
     on_page: Callable[[Any], Awaitable[None]] | None = None
     """Called with the browser's page after the actions."""
     may_navigate: Callable[[str], bool] | None = None
-    """Whether the page may go on to this URL of its host, by a script or an action. None: it may."""
+    """Decides whether a script or an action may navigate the page to this URL of its host. None: always."""
 
     def __repr__(self) -> str:
         # The repr may get into a log: no headers, no cookies, no proxy with its password.
@@ -83,19 +89,19 @@ class FetchRequest(msgspec.Struct, kw_only=True, frozen=True):
 
 
 class Fetcher(Protocol):
-    """Sends requests, many at a time, on the loop that runs."""
+    """Sends requests concurrently on the running event loop."""
 
     async def fetch(self, request: FetchRequest) -> Page:
-        """Return the server's answer, whatever its status.
+        """Return the server's response, whatever its status.
 
-        Raises FetchError when there is none: its ``error_class`` is dns, connect, proxy, tls, timeout, slow,
+        Raises FetchError if there is none: its ``error_class`` is dns, connect, proxy, tls, timeout, slow,
         truncated, protocol, memory, too_large, guard or browser. Cancelling the caller ends the transfer at once.
 
-        Raises BrowserLostError, a FetchError, when the browser that had the page has crashed or hangs: the page may not
-        be to blame, and whoever called hands it back without an attempt. A fetcher bounds how often that happens.
+        Raises BrowserLostError, a FetchError, if the browser with the page crashed or hangs. The page may not be to
+        blame, so the caller returns it without counting an attempt. A fetcher limits how often that happens.
 
-        Raises LateError when ``start_by`` had passed before a connection was begun, or, on one that was
-        kept, before the request was sent: the server has noticed nothing.
+        Raises LateError if ``start_by`` passed before a connection was begun or, on a kept connection, before the
+        request was sent: the server has noticed nothing.
         """
         ...
 
@@ -106,27 +112,30 @@ class Fetcher(Protocol):
 
 @runtime_checkable
 class SlowTransferLimit(Protocol):
-    """Optional for a fetcher: slow transfers do not count as in flight, so that they hold up no others.
+    """Optional for a fetcher: slow transfers do not count as in flight, so that they do not hold up others.
 
     Without it each fetch holds one of a worker's ``concurrency`` slots until it ends, and a few servers that accept
-    and say nothing can have all of them until ``timeout_seconds``.
+    connections without answering can occupy all slots until ``timeout_seconds``.
     """
 
     def slow_transfers(self, most: int) -> int:
-        """How many of the fetches in flight take much longer than others do, at most ``most``.
+        """Return how many fetches in flight take much longer than the others, at most ``most``.
 
-        What is slow beyond that ends with a FetchError (``slow``). With 0 none counts as slow, and none is ended.
-        A worker calls it before each lease, so it is quick.
+        Slow fetches beyond that number end with a FetchError (``slow``). With 0, none counts as slow, and none is
+        ended. A worker calls this before each lease, so it must be fast.
         """
         ...
 
 
 @runtime_checkable
 class RendersPages(Protocol):
-    """Optional for a fetcher: it can send requests with ``render``. Its worker says so with each lease."""
+    """Optional for a fetcher: it can send requests with ``render``. Its worker announces that with each lease."""
 
     def watch_room(self, tell: Callable[[bool, bool], None]) -> None:
-        """Call ``tell`` on the loop when it changes whether a page more can be rendered now, and whether any can be."""
+        """Call ``tell`` on the loop at each change, with two flags.
+
+        They say whether one more page can be rendered now, and whether any page can be rendered at all.
+        """
         ...
 
 

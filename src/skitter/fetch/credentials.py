@@ -140,10 +140,10 @@ def check_certificates(credentials: Sequence[Credential]) -> None:
             context.load_cert_chain(credential.certificate, credential.key or None, credential.key_password)
         except OSError as error:
             files = " and ".join(filter(None, (credential.certificate, credential.key)))
-            reason = getattr(error, "reason", None) or "the key has another password"
+            reason = getattr(error, "reason", None) or "wrong password for the key"
             raise SettingsError(
-                f"a certificate that cannot be used, of {credential.shown}: {files}: {reason}",
-                hint="both are PEM and belong to each other; key_password_file is for a key that has a password",
+                f"a certificate cannot be used, of {credential.shown}: {files}: {reason}",
+                hint="give PEM files that belong together, and key_password_file if the key has a password",
             ) from None
 
 
@@ -152,10 +152,10 @@ def read_secret(path: Path, place: str, *, is_secret: bool = True) -> str:
     try:
         return private_files.read(path) if is_secret else path.read_text(encoding="utf-8")
     except private_files.NotPrivateError as error:
-        raise SettingsError(f"a secret that is not kept, {place}: {error}", hint=f"chmod 600 {path}") from None
+        raise SettingsError(f"a secret is not private, {place}: {error}", hint=f"chmod 600 {path}") from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "not text"
-        raise SettingsError(f"cannot be read, {place}: {path}: {reason}", hint="check its name and owner") from None
+        raise SettingsError(f"cannot read a file, {place}: {path}: {reason}", hint="check its name and owner") from None
 
 
 def _has_own(request: FetchRequest) -> bool:

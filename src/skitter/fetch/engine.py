@@ -262,7 +262,7 @@ class CurlFetcher:
             addresses = proxy.usable(looked_up)
             # Of an address in the URL nothing is looked up.
             if looked_up and not addresses:
-                raise FetchError("dns", f"no address that {proxy.scheme} can ask for: {request.url}")
+                raise FetchError("dns", f"no address that {proxy.scheme} can connect to: {request.url}")
             objections = [self._guard.objection(address, port(request.url)) for address in addresses]
             found = next(iter(objections), None) if all(objections) else None
             addresses = [address for address, wrong in zip(addresses, objections, strict=True) if not wrong][:1]

@@ -56,7 +56,7 @@ class SentHeaders:
         """The lines for libcurl; what is given counts in any case of the name."""
         for name, value in given.items():
             if not is_token(name) or has_control(value):
-                raise FetchError("protocol", f"a header that cannot be sent: {name[:60]!r}")
+                raise FetchError("protocol", f"a header cannot be sent: {name[:60]!r}")
         headers = list(_joined(self._defaults, given).items())
         if self._order:
             headers.sort(key=lambda header: self._order.get(header[0].lower(), len(self._order)))

@@ -41,7 +41,7 @@ class Guard:
         reason = None if self.allow_private else refused(address)
         if reason is not None:
             return f"a {reason} address ({address})"
-        return None if refused_port(port) is None else f"a port of another service ({port})"
+        return None if refused_port(port) is None else f"the port of another service ({port})"
 
     def objection_to_trusted(self, host: str, address: str) -> str | None:
         """Return why a connection to a host that was typed as a seed may not be opened, or None.
@@ -58,4 +58,4 @@ class Guard:
             if len(self._outside) > _MAX_ANSWERS:
                 del self._outside[next(iter(self._outside))]
             return None
-        return f"a {reason} address ({address}), where a public one was before" if host in self._outside else None
+        return f"a {reason} address ({address}), which was a public one before" if host in self._outside else None

@@ -44,7 +44,8 @@ class PageCache:
                 raise PermissionError(13, "not writable")
         except OSError as error:
             raise SettingsError(
-                f"no folder for a cache: cache_dir={folder}: {error.strerror or error}", hint="name another folder"
+                f"the cache folder cannot be used: cache_dir={folder}: {error.strerror or error}",
+                hint="choose another folder",
             ) from error
         self._warned = False
 
@@ -80,7 +81,7 @@ class PageCache:
                 temporary.unlink()
             if not self._warned:
                 self._warned = True
-                log.warning("pages are not kept: %s: %s", self._folder, error.strerror or error)
+                log.warning("pages cannot be cached: %s: %s", self._folder, error.strerror or error)
 
     def _path(self, request: FetchRequest) -> Path:
         parts = [request.method.upper().encode(), request.url.encode(), request.body]

@@ -87,7 +87,7 @@ def read_proxy(text: str) -> Proxy | None:
     if proxy is None or not proxy.host or proxy.scheme not in _DEFAULT_PORTS or more or not text.isprintable():
         raise SettingsError(
             f"bad value: proxy={shown_address(text, is_server=True)!r}",
-            hint="http, https, socks4, socks4a, socks5 or socks5h, as in http://user:password@proxy.example:3128",
+            hint="use http, https, socks4, socks4a, socks5 or socks5h, as in http://user:password@proxy.example:3128",
         )
     return proxy
 
@@ -100,7 +100,7 @@ def objection(guard: Guard, url: str) -> str | None:
     if name.startswith("[") or last.isdigit() or last.startswith("0x"):
         return guard.objection(name.strip("[]"), number)
     if not guard.allow_private and ("." not in bare or last in _INSIDE_NAMES):
-        return f"a name of the inside ({name})"
+        return f"a local name ({name})"
     # Any public address will do: it is the port that is asked about.
     return guard.objection("8.8.8.8", number)
 

@@ -186,12 +186,12 @@ class Transfer:
                 known = f"+{host_name(request.url)}:{port(request.url)}:{','.join(addresses)}"
                 self.curl.setopt(pycurl.RESOLVE, [known])
         except (ValueError, TypeError, pycurl.error) as error:
-            raise FetchError("protocol", f"a request that cannot be sent: {one_line(str(error))}") from error
+            raise FetchError("protocol", f"the request cannot be sent: {one_line(str(error))}") from error
 
     def _prepare_special(self, request: FetchRequest) -> None:
         setopt = self.curl.setopt
         if not is_token(request.method):
-            raise FetchError("protocol", f"not an HTTP method: {request.method[:40]!r}")
+            raise FetchError("protocol", f"invalid HTTP method: {request.method[:40]!r}")
         lines = self._sent_headers.lines(request.headers)
         if request.method == "HEAD":
             setopt(pycurl.NOBODY, 1)
@@ -208,7 +208,7 @@ class Transfer:
         if request.cookies:
             pairs = [f"{name}={value}" for name, value in request.cookies.items()]
             if any(has_control(pair) or ";" in pair for pair in pairs):
-                raise FetchError("protocol", "a cookie with a control character or a semicolon in it")
+                raise FetchError("protocol", "a cookie contains a control character or a semicolon")
             setopt(pycurl.COOKIE, "; ".join(pairs).encode())
         if request.timeout_seconds is not None:
             setopt(pycurl.TIMEOUT_MS, _milliseconds(request.timeout_seconds))
@@ -249,20 +249,20 @@ class Transfer:
         """The page of a transfer that libcurl ended with ``code``, or its error raised."""
         if code and self._body.flaw != "cut" and not self._unwanted:
             if self._late:
-                raise LateError(f"not at the socket in time: {self._request.url}")
+                raise LateError(f"too late to be sent: {self._request.url}")
             raise self._error(code, message)
         if self._proxy is not None and self.curl.getinfo(pycurl.RESPONSE_CODE) == 407:
-            raise FetchError("proxy", f"the proxy {self._proxy.url} wants another user name or password")
+            raise FetchError("proxy", f"the proxy {self._proxy.url} refuses the user name or the password")
         lines = self._lines
         has_more = lines[-1:] != [b"\r\n"] or lines.count(b"\r\n") != 1
         if has_more:
             lines = final_block(lines) or []
             if not lines:
-                raise FetchError("protocol", f"an answer without headers: {self._request.url}")
+                raise FetchError("protocol", f"a response without headers: {self._request.url}")
         getinfo = self.curl.getinfo
         status = getinfo(pycurl.RESPONSE_CODE)
         if status < 200:
-            raise FetchError("protocol", f"an upgrade that nobody has asked for ({status}): {self._request.url}")
+            raise FetchError("protocol", f"an unrequested protocol upgrade ({status}): {self._request.url}")
         self._is_whole = True
         headers, set_cookies = self._header_lines.read(lines[1:-1])
         return Page(
@@ -282,7 +282,7 @@ class Transfer:
     def _error(self, code: int, message: str) -> FetchError:
         url = self._request.url
         if code == pycurl.E_ABORTED_BY_CALLBACK and self._steps > MAX_STEPS_PER_CALL:
-            return FetchError("protocol", f"an HTTP/2 server that floods its connection: {url}")
+            return FetchError("protocol", f"the HTTP/2 server floods its connection: {url}")
         if self._problem is not None and not self._opened:
             # Every address there was had been refused; with one allowed, its failure is what counts.
             return FetchError(*self._problem)
@@ -299,14 +299,14 @@ class Transfer:
         settings, url = self._settings, self._request.url
         if self._body.is_bomb(settings.max_ratio):
             return FetchError(
-                "too_large", f"a body that swells to more than {settings.max_ratio:g} times its size: {url}"
+                "too_large", f"the body expands to more than {settings.max_ratio:g} times its size: {url}"
             )
         if self._body.flaw == "unasked":
-            message = f"a body of more than {ROOM_BYTES} bytes in an encoding that nobody has asked for: {url}"
+            message = f"the body has more than {ROOM_BYTES} bytes in an encoding that was not requested: {url}"
             return FetchError("too_large", message)
         if self._body.flaw == "memory":
             return FetchError("memory", f"too many large bodies at once: {url}")
-        return FetchError("too_large", f"a body of more than {settings.max_body_bytes} bytes: {url}")
+        return FetchError("too_large", f"the body has more than {settings.max_body_bytes} bytes: {url}")
 
     def slow(self, now: float, window_seconds: float) -> bool:
         """Whether the body came below the minimum rate over the window; asked from time to time."""
@@ -351,11 +351,11 @@ class Transfer:
 
     def surplus_message(self) -> str:
         """Return the message for a slow transfer that exceeds the limit of slow transfers."""
-        return f"slower than most, and too many others are: {self._request.url}"
+        return f"too many slow responses at once: {self._request.url}"
 
     def slow_message(self) -> str:
         """Return the message for a body below the minimum rate."""
-        return f"a body slower than {self._settings.min_bytes_per_second:g} bytes/s: {self._request.url}"
+        return f"the body arrives at less than {self._settings.min_bytes_per_second:g} bytes/s: {self._request.url}"
 
     def _note_line(self, line: bytes) -> int | None:
         """HEADERFUNCTION of a request with ``on_headers``; -1 ends the transfer."""
@@ -378,7 +378,7 @@ class Transfer:
         try:
             opened = _SocketForCurl(address.family, address.socktype, address.protocol)
         except OSError as error:
-            self._problem = ("connect", f"no socket ({error}): {self._request.url}")
+            self._problem = ("connect", f"cannot open a socket ({error}): {self._request.url}")
             return int(pycurl.SOCKET_BAD)
         self._opened = True
         return opened

@@ -38,12 +38,12 @@ def damaged(job: str, place: str, error: BaseException, where: str) -> DamageErr
     """``place``: the value at fault; empty: it was not found, and it may be a defect of skitter instead."""
     if not place:
         return ContradictionError(
-            f"job {job} is damaged, or this is a defect of skitter: {type(error).__name__}: {error}: {where}",
-            hint="run with -v for the traceback; if nothing else has written there, report it",
+            f"job {job} is damaged, or skitter has a defect: {type(error).__name__}: {error}: {where}",
+            hint="run with -v for the traceback; if no other program has written there, report it",
         )
     return DamageError(
         f"job {job} is damaged: {place}: {where}",
-        hint=f"restore the store from a copy, or remove the job: skitter drop --job {job}",
+        hint=f"restore the store from a backup, or remove the job: skitter drop --job {job}",
     )
 
 

@@ -27,13 +27,13 @@ def check_dedup(spec: JobSpec, *, can_forget: bool) -> None:
     name = "dedup=bloom" if dedup.dedup == "bloom" else "dedup_seconds" if dedup.dedup_seconds is not None else ""
     if dedup.dedup == "bloom" and dedup.dedup_seconds is not None:
         raise UsageError(
-            "settings that do not go together: dedup=bloom and dedup_seconds",
-            hint="a Bloom filter cannot forget: leave one of them out",
+            "settings cannot be combined: dedup=bloom and dedup_seconds",
+            hint="a Bloom filter cannot forget pages: omit one of them",
         )
     if name and not can_forget:
         raise UsageError(
-            f"not with a SQLite frontier: {name}",
-            hint="its rows are what it remembers, so a filter would spare nothing; use --frontier redis://… or memory:",
+            f"not available with a SQLite frontier: {name}",
+            hint="SQLite keeps a row for each page, so a filter saves nothing; use --frontier redis://… or memory:",
         )
 
 
@@ -49,7 +49,7 @@ def refuse_other_dedup(before: JobSpec, now: JobSpec) -> None:
         raise JobError(
             f"job {now.name} is unfinished, and its dedup cannot change:"
             f" {', '.join(f'{name}={value}' for name, value in old.items())}",
-            hint="go on with these settings; --fresh forgets the unfinished run",
+            hint="use these settings; --fresh discards the unfinished run",
         )
 
 

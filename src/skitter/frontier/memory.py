@@ -26,7 +26,7 @@ from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.proxy import HostProxies, ProxyRecord
 from skitter.model.session import Jar, SessionRecord
 from skitter.model.store_capacity import StoreCapacity
-from skitter.model.worker import WorkerCard
+from skitter.model.worker import WorkerHeartbeat
 from skitter.policy.politeness import due_at
 
 T = TypeVar("T")
@@ -71,7 +71,7 @@ class MemoryTables:
         self._robots: dict[str, RobotsRecord] = {}
         self._hosts: dict[str, Host] = {}
         self._heard: dict[str, float] = {}
-        self._cards: dict[str, WorkerCard] = {}
+        self._heartbeats: dict[str, WorkerHeartbeat] = {}
         self._delivered: set[int] = set()
         self._pages: dict[int, KnownPage] = {}
         self._due = SortedIndex()
@@ -214,9 +214,9 @@ class MemoryTables:
             keys += queue.first(limit - len(keys))
         return [self._rows[key[-1]] for key in keys]
 
-    def dead_rows(self, error_class: str, limit: int, after: int, *, newest: bool) -> list[Row]:
-        dead = (row for row in self._rows.values() if row.state is RequestState.DEAD)
-        chosen = (row for row in dead if error_class in ("", row.error_class))
+    def failed_rows(self, error_class: str, limit: int, after: int, *, newest: bool) -> list[Row]:
+        failed = (row for row in self._rows.values() if row.state is RequestState.FAILED)
+        chosen = (row for row in failed if error_class in ("", row.error_class))
         beyond = (row for row in chosen if not after or (row.seq < after if newest else row.seq > after))
         return sorted(beyond, key=lambda row: row.seq, reverse=newest)[:limit]
 
@@ -413,12 +413,12 @@ class MemoryTables:
     def heard_from(self, worker: str, now: float) -> None:
         self._heard[worker] = now
 
-    def save_card(self, worker: str, card: WorkerCard) -> None:
-        self._cards[worker] = card
+    def save_heartbeat(self, worker: str, heartbeat: WorkerHeartbeat) -> None:
+        self._heartbeats[worker] = heartbeat
 
     def forget_worker(self, worker: str) -> None:
         self._heard.pop(worker, None)
-        self._cards.pop(worker, None)
+        self._heartbeats.pop(worker, None)
 
     def number_of_workers(self) -> int:
         return len(self._heard)
@@ -426,8 +426,8 @@ class MemoryTables:
     def silent_workers(self, until: float) -> list[str]:
         return [worker for worker, heard_at in self._heard.items() if heard_at <= until]
 
-    def workers(self) -> list[tuple[str, float, WorkerCard | None]]:
-        return [(worker, self._heard[worker], self._cards.get(worker)) for worker in sorted(self._heard)]
+    def workers(self) -> list[tuple[str, float, WorkerHeartbeat | None]]:
+        return [(worker, self._heard[worker], self._heartbeats.get(worker)) for worker in sorted(self._heard)]
 
     # ---- outbox
 
@@ -503,8 +503,8 @@ class MemoryTables:
     def count_rows(self) -> dict[RequestState, int]:
         return Counter(row.state for row in self._rows.values())
 
-    def count_dead(self) -> dict[str, int]:
-        return Counter(row.error_class for row in self._rows.values() if row.state is RequestState.DEAD)
+    def count_failed(self) -> dict[str, int]:
+        return Counter(row.error_class for row in self._rows.values() if row.state is RequestState.FAILED)
 
     def done_by_host(self) -> dict[str, int]:
         return Counter(row.host_key for row in self._rows.values() if row.state is RequestState.DONE)

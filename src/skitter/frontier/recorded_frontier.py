@@ -14,7 +14,7 @@ from skitter.errors import BackendError, JobError, VanishedError
 from skitter.frontier.contract import Frontier
 from skitter.model.audit import Actor
 
-NOT_THERE = "refused: there is none of this name"
+NOT_THERE = "refused: it does not exist"
 
 
 def recorded_frontier(frontier: Frontier, trail: Trail, job_name: str, actor: Actor) -> Frontier:

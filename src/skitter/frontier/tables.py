@@ -25,7 +25,7 @@ from skitter.model.outcome import RobotsRecord
 from skitter.model.page_record import KnownPage, PageRecord
 from skitter.model.proxy import HostProxies, ProxyRecord
 from skitter.model.session import Jar, SessionRecord, SessionSeen
-from skitter.model.worker import WorkerCard
+from skitter.model.worker import WorkerHeartbeat
 from skitter.policy.shares import ShortWorker
 
 ENDED = "ended"
@@ -44,7 +44,7 @@ class RequestState(enum.IntEnum):
     LEASED = 2
     DONE = 3
     REDIRECTED = 4
-    DEAD = 5
+    FAILED = 5
     EXCLUDED = 6
     SUSPECT = 7
     """Queued, and to be leased alone."""
@@ -62,7 +62,7 @@ class Row(msgspec.Struct):
     """One request of the run."""
 
     seq: int
-    """First in, first out: also the order of the dead."""
+    """First in, first out: also the order of the failed."""
     id: int
     host_key: str
     priority: int
@@ -142,7 +142,7 @@ class JobRow(msgspec.Struct):
     leased: int = 0
     done: int = 0
     redirected: int = 0
-    dead: int = 0
+    failed: int = 0
     excluded: int = 0
     next_seq: int = 1
     next_epoch: int = 1
@@ -194,6 +194,10 @@ class JobRow(msgspec.Struct):
     """The newest random number of the pool."""
     proxy_hosts: int = 0
     """Hosts that something is remembered of the proxies at. While it is 0, nobody looks for it."""
+    paused_hosts: int = 0
+    """Hosts that an operator has paused."""
+    given_up_hosts: int = 0
+    """Hosts that an operator has given up."""
 
 
 class SinkRow(msgspec.Struct):
@@ -246,7 +250,7 @@ def counts_of(row: JobRow) -> Counts:
         leased=row.leased,
         done=row.done,
         redirected=row.redirected,
-        dead=row.dead,
+        failed=row.failed,
         excluded=row.excluded,
     )
 
@@ -393,7 +397,7 @@ class Tables(Protocol):
         names of their needs; then suspect and delayed ones by seq."""
         ...
 
-    def dead_rows(self, error_class: str, limit: int, after: int, *, newest: bool) -> list[Row]:
+    def failed_rows(self, error_class: str, limit: int, after: int, *, newest: bool) -> list[Row]:
         """By seq, upwards or from the newest down; those beyond ``after``, or all for 0."""
         ...
 
@@ -516,14 +520,14 @@ class Tables(Protocol):
 
     # Workers
     def heard_from(self, worker: str, now: float) -> None: ...
-    def save_card(self, worker: str, card: WorkerCard) -> None: ...
+    def save_heartbeat(self, worker: str, heartbeat: WorkerHeartbeat) -> None: ...
     def forget_worker(self, worker: str) -> None: ...
     def number_of_workers(self) -> int: ...
     def silent_workers(self, until: float) -> list[str]:
         """Those who were last heard from at this time or before."""
         ...
 
-    def workers(self) -> list[tuple[str, float, WorkerCard | None]]:
+    def workers(self) -> list[tuple[str, float, WorkerHeartbeat | None]]:
         """(id, when last heard from, what it told of itself), by id."""
         ...
 
@@ -589,8 +593,8 @@ class Tables(Protocol):
         """How many requests are in each state."""
         ...
 
-    def count_dead(self) -> dict[str, int]:
-        """How many are dead of each class of errors."""
+    def count_failed(self) -> dict[str, int]:
+        """How many have failed of each class of errors."""
         ...
 
     def done_by_host(self) -> dict[str, int]:

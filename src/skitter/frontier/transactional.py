@@ -9,7 +9,7 @@ import msgspec
 
 from skitter.dedup.hyperloglog import checked_changes, with_changes
 from skitter.errors import VanishedError
-from skitter.frontier.contract import Frontier
+from skitter.frontier.contract import BATCH, Frontier
 from skitter.frontier.damage_errors import settings_of
 from skitter.frontier.rules import consistency, grants, job, report, shares
 from skitter.frontier.rules.commit import CommitRules
@@ -27,6 +27,7 @@ from skitter.frontier.tables import (
 )
 from skitter.model.audit import Actor
 from skitter.model.consistency import Consistency
+from skitter.model.host import Halt, HostCommand, HostFilter
 from skitter.model.intake import IntakeProgress, IntakeSeen
 from skitter.model.item import Item
 from skitter.model.job import (
@@ -34,7 +35,8 @@ from skitter.model.job import (
     CloseClaim,
     Command,
     Counts,
-    Dead,
+    FailedRequest,
+    HostPage,
     Job,
     JobSpec,
     JobState,
@@ -51,7 +53,7 @@ from skitter.model.proxy import ProxySeen
 from skitter.model.request import Entry
 from skitter.model.session import CookieNews, Jar, JarRef, SessionLogin, SessionSeen
 from skitter.model.store_capacity import StoreCapacity
-from skitter.model.worker import WorkerCard, WorkerSeen
+from skitter.model.worker import WorkerHeartbeat, WorkerSeen
 from skitter.settings import Settings
 
 T = TypeVar("T")
@@ -151,8 +153,8 @@ class TransactionalFrontier:
     async def renew(self, worker: str, leases: Sequence[Lease]) -> list[bool]:
         return await self._run(lambda transaction: transaction.leases.renew(worker, leases))
 
-    async def tell(self, worker: str, card: WorkerCard | None) -> None:
-        await self._run(lambda transaction: transaction.leases.tell(worker, card))
+    async def tell(self, worker: str, heartbeat: WorkerHeartbeat | None) -> None:
+        await self._run(lambda transaction: transaction.leases.tell(worker, heartbeat))
 
     async def count_distinct(self, changes: bytes) -> None:
         checked_changes(changes)
@@ -199,14 +201,14 @@ class TransactionalFrontier:
 
     async def revive(self, error_class: str = "", ids: Sequence[int] = ()) -> int:
         def revive(transaction: Transaction) -> int:
-            revived = transaction.requests.revive(_dead_rows(transaction.tables, error_class, ids))
+            revived = transaction.requests.revive(_failed_rows(transaction.tables, error_class, ids))
             if revived:
                 transaction.job.reopen()
             return revived
 
         if ids:
             return await self._run(revive)
-        # A transaction each, so that a million dead requests do not lock the others out.
+        # A transaction each, so that a million failed requests do not lock the others out.
         total = 0
         while True:
             some = await self._run(revive)
@@ -300,6 +302,24 @@ class TransactionalFrontier:
     async def intakes(self) -> list[IntakeSeen]:
         return await self._run(lambda transaction: transaction.intakes.seen(), write=False)
 
+    # ---- hosts
+
+    async def command_host(self, host_key: str, command: HostCommand) -> Halt | None:
+        def act(transaction: Transaction) -> Halt | None:
+            if not transaction.tables.hosts([host_key]):
+                return None
+            host = transaction.hosts.host(host_key)
+            before = host.halt
+            transaction.hosts.halt(host, command.halt)
+            if command is HostCommand.GIVE_UP:
+                transaction.requests.stop(host)
+            return before
+
+        return await self._run(act)
+
+    async def hosts(self, state: HostFilter = HostFilter.ALL, limit: int = BATCH, after: str = "") -> HostPage:
+        return await self._run(lambda transaction: report.hosts(transaction, state, limit, after), write=False)
+
     # ---- reading
 
     async def counts(self) -> Counts:
@@ -322,12 +342,12 @@ class TransactionalFrontier:
             lambda transaction: transaction.tables.page_records([request_id]).get(request_id), write=False
         )
 
-    async def dead(
+    async def failures(
         self, error_class: str = "", limit: int = 1000, after: int = 0, *, newest: bool = False
-    ) -> list[Dead]:
-        def read(transaction: Transaction) -> list[Dead]:
-            rows = transaction.tables.dead_rows(error_class, limit, after, newest=newest)
-            return [report.dead(row) for row in rows]
+    ) -> list[FailedRequest]:
+        def read(transaction: Transaction) -> list[FailedRequest]:
+            rows = transaction.tables.failed_rows(error_class, limit, after, newest=newest)
+            return [report.failed_request(row) for row in rows]
 
         return await self._run(read, write=False)
 
@@ -375,7 +395,7 @@ class TransactionalFrontier:
         if self._exists:
             raise VanishedError(
                 f"the job was removed from its store while it was in use: {self._name}",
-                hint="the same crawl command begins anew",
+                hint="run the same crawl command to start over",
             )
         raise no_such_job(self._name)
 
@@ -395,8 +415,8 @@ def _remember(transaction: Transaction, worker: str, call: Call, accepted: list[
         transaction.record.answers[worker] = Answer(call.token, first, granted, accepted)
 
 
-def _dead_rows(tables: Tables, error_class: str, ids: Sequence[int]) -> list[Row]:
+def _failed_rows(tables: Tables, error_class: str, ids: Sequence[int]) -> list[Row]:
     if ids:
         found = tables.rows(ids).values()
         return [row for row in found if report.is_dead(row) and error_class in ("", row.error_class)]
-    return tables.dead_rows(error_class, _REVIVE_BATCH, 0, newest=False)
+    return tables.failed_rows(error_class, _REVIVE_BATCH, 0, newest=False)

@@ -1,9 +1,9 @@
-"""The intake contract: every message becomes a request of the frontier or a dead letter, whatever process is killed.
+"""Intake contract: every message becomes a request or a dead letter, even if processes are killed.
 
-The reader adds the requests of a batch to the frontier, has the unusable messages of it made dead letters, and only
-then acknowledges all of them. So a reader that dies in between leaves messages that come again, and the frontier knows
-their requests already. What a source cannot remember by itself (how far a file was read) is its mark: ``ack`` returns
-it, the frontier stores it, and ``open`` gets it back.
+The reader adds the requests of a batch to the frontier, stores its unusable messages as dead letters, and only then
+acknowledges the batch. So if a reader dies in between, the messages are delivered again, and the frontier recognises
+their requests as duplicates. A source that cannot remember its own position (a file, for example) uses a mark: ``ack``
+returns it, the frontier stores it, and ``open`` receives it.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ import msgspec
 
 
 class Message(msgspec.Struct, frozen=True):
-    """A message of a source, as it was read."""
+    """A message as it was read from a source."""
 
     body: bytes
     ref: Any = None
-    """What the intake acknowledges it by. Meaningless to others."""
+    """Handle by which the intake acknowledges the message. Private to the intake."""
     id: str = ""
-    """The same whenever this message is delivered (an offset, a stream id, a message id); empty: it has none."""
+    """Identifier that is the same at every delivery (an offset, a stream id, a message id). Empty if there is none."""
     priority: int | None = None
-    """The priority that the source gave it; None: none. That of its request, unless the body names one."""
+    """Priority that the source gave the message, if any. Used for its request unless the body names one."""
     form: bool = False
-    """Fields of its JSON object that are not a request's are form data, as scrapy-redis has it."""
+    """Treat fields of its JSON object that are not fields of a request as form data, as scrapy-redis does."""
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """A message that cannot become a request, and why."""
+    """A message that cannot become a request, with the reason."""
 
     message: Message
     reason: str
@@ -39,55 +39,56 @@ class Backlog(msgspec.Struct, frozen=True):
     """The work that a source still holds."""
 
     messages: int | None = None
-    """Messages that are not acknowledged yet, those of other readers included; None: not known."""
+    """Number of messages not yet acknowledged, including those of other readers. None if unknown."""
     lag_seconds: float | None = None
-    """Age of the oldest message that waits; None: not known."""
+    """Age of the oldest waiting message. None if unknown."""
 
 
 class Intake(Protocol):
     """A reader of one source. It is synchronous and called from one thread; every method may raise IntakeError.
 
-    IntakeAwayError says that the source's server is away: the reader calls ``open`` again, after a pause.
+    After IntakeUnavailableError (the server of the source is unavailable), ``open`` is called again after a pause.
     """
 
     source: str
-    """The name under which the frontier keeps the progress, without secrets: the same at every start."""
+    """Name under which the frontier stores the progress. The same at every start, and without secrets."""
     shared: bool
-    """Several processes may read it at a time. False: the frontier lets one at a time have it."""
+    """Whether several processes may read it at a time. If False, the frontier allows one reader at a time."""
     is_exhausted: bool
-    """A source that has an end was read up to it. Never true for one that has none."""
+    """Whether the source was read to its end. Always False for a source without an end."""
 
     def open(self, mark: bytes) -> None:
-        """Connect, or connect again. What was read before and not acknowledged is delivered again, here or elsewhere.
+        """Connect or reconnect. Unacknowledged messages are delivered again, to this reader or another.
 
-        ``mark`` is what the last ``ack`` returned, as far as the frontier has it; empty: there was none.
+        ``mark`` is the last return value of ``ack`` that the frontier has stored. It is empty if there is none.
         """
         ...
 
     def read(self, limit: int, timeout_seconds: float) -> list[Message]:
-        """The next messages, at most ``limit``; wait so long for the first one. Also says that this reader lives.
+        """Return at most ``limit`` messages; wait up to ``timeout_seconds`` for the first one.
 
-        With ``limit`` 0 nothing is read, and the connection and its claims are kept alive.
+        Also counts as a sign of life of this reader. With ``limit`` 0 nothing is read; the call keeps the connection
+        and its claims alive.
         """
         ...
 
     def ack(self, messages: Sequence[Message]) -> bytes:
-        """These are in the frontier or dead letters: never deliver them again.
+        """Acknowledge messages that are in the frontier or in the dead letters: they must not be delivered again.
 
-        They are given in the order they were read, and none between them is left out. Returns the mark, or nothing
-        where the source remembers by itself.
+        They come in the order in which they were read, without gaps. Returns the mark, or empty bytes if the source
+        remembers its position itself.
         """
         ...
 
     def dead_letter(self, letters: Sequence[DeadLetter]) -> None:
-        """Put messages to the dead letters, durable and confirmed when it returns; may be told twice.
+        """Store messages as dead letters; they are durable when it returns. May be called twice for a message.
 
-        When it raises, nothing of the batch is acknowledged, and the batch comes again.
+        If it raises, nothing of the batch is acknowledged, and the batch is delivered again.
         """
         ...
 
     def backlog(self) -> Backlog: ...
 
     def close(self) -> None:
-        """Disconnect. What was read and not acknowledged is handed back at once, where the source can do that."""
+        """Disconnect. Unacknowledged messages are returned at once, if the source supports that."""
         ...

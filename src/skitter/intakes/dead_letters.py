@@ -57,7 +57,7 @@ class DeadLetterFile:
         except OSError as error:
             raise IntakeError(
                 f"dead letters cannot be written: {self.path}: {error.strerror or error}",
-                hint="free some space, or make the folder writable: the message waits",
+                hint="free some space, or make the folder writable; the message waits",
             ) from error
 
     def _append(self, lines: bytes) -> None:

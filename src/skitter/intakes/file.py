@@ -33,7 +33,7 @@ def file_intake(source: Source) -> LineIntake:
     path = Path(source.path).absolute()
     follow = source.known_options("follow").get("follow", "no")
     if follow not in ("yes", "no"):
-        raise UsageError(f"not a choice: follow={follow}: {source.name}", hint="follow=yes or follow=no")
+        raise UsageError(f"invalid value: follow={follow}: {source.name}", hint="use follow=yes or follow=no")
     letters = path.with_name(path.name + SUFFIX)
     intake = LineIntake(source.name, lambda mark: _open_file(path, source.name, mark), letters, follow=follow == "yes")
     intake.shared = False
@@ -65,15 +65,17 @@ def _check_file(fd: int, path: Path, source: str, offset: int) -> None:
     """Lock a file and go to the offset."""
     found = os.fstat(fd)
     if not stat.S_ISREG(found.st_mode):
-        raise IntakeError(f"not a file: {source}", hint=f"for a pipe: --intake - < {path}")
+        raise IntakeError(f"not a regular file: {source}", hint=f"to read a pipe: --intake - < {path}")
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raise IntakeError(f"another process reads this file: {source}", hint="wait until it ends, or end it") from error
+        raise IntakeError(
+            f"another process is reading this file: {source}", hint="wait until it ends, or end it"
+        ) from error
     if found.st_size < offset:
         raise IntakeError(
-            f"the file is shorter than what was read of it: {source}: {found.st_size} bytes, {offset} were read",
-            hint="was it replaced? give the new one another name; or start from nothing with --fresh",
+            f"the file is shorter than the part already read: {source}: {found.st_size} bytes, {offset} were read",
+            hint="was it replaced? rename the new file, or start over with --fresh",
         )
     os.lseek(fd, offset, os.SEEK_SET)
 
@@ -131,7 +133,7 @@ class LineIntake:
         except BlockingIOError:
             return False
         except OSError as error:
-            raise IntakeError(f"cannot be read: {self.source}: {error.strerror}", hint="see its disk") from error
+            raise IntakeError(f"cannot be read: {self.source}: {error.strerror}", hint="check the disk") from error
         if piece:
             self._split(piece)
         elif not self._follow:

@@ -25,7 +25,7 @@ def to_entry(message: Message, source: str, fingerprinter: Fingerprinter) -> Ent
     """Return the frontier's entry for a message. Raises UrlError or RequestError: then it is a dead letter."""
     request = to_request(message)
     if request.dont_filter and not message.id:
-        raise RequestError("dont_filter in a message without an id: when it comes again, it would be fetched again")
+        raise RequestError("dont_filter in a message without an id: each redelivery would be fetched again")
     # By source and id, so that a message that comes again is the same request.
     told = hashlib.blake2b(f"{source}\0{message.id}".encode(), digest_size=8)
     entry = fingerprinter.entry(request, parent=int.from_bytes(told.digest(), "big"))
@@ -64,7 +64,7 @@ def _fields(text: str, *, allow_form: bool) -> dict[str, Any]:
         fields["method"] = method.upper()
     rest = {name: value for name, value in given.items() if name not in known}
     if rest and not allow_form:
-        raise RequestError(f"an unknown field: {min(rest)[:100]}", hint=f"a message has {', '.join(EXPECTED)}")
+        raise RequestError(f"unknown field: {min(rest)[:100]}", hint=f"known fields: {', '.join(EXPECTED)}")
     return _with_form(fields, rest) if rest else fields
 
 
@@ -76,7 +76,7 @@ def _with_form(fields: dict[str, Any], form: dict[str, Any]) -> dict[str, Any]:
         return fields | {"url": f"{url}{'&' if '?' in url else '?'}{encoded}"}
     headers = fields.get("headers") or {}
     if fields.get("body") or not isinstance(headers, dict):
-        raise RequestError("a body and form fields at a time")
+        raise RequestError("a body and form fields cannot be combined")
     return fields | {"body": encoded, "headers": {"Content-Type": "application/x-www-form-urlencoded"} | headers}
 
 

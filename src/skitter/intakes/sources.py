@@ -87,8 +87,8 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
         """Return the options; UsageError for one that is not among these."""
         for option in self.options:
             if option not in names:
-                hint = f"it has {', '.join(names)}" if names else "it has none"
-                raise UsageError(f"an option that this source does not have: {option}: {self.name}", hint=hint)
+                hint = f"known options: {', '.join(names)}" if names else "it has no options"
+                raise UsageError(f"unknown option of this source: {option}: {self.name}", hint=hint)
         return self.options
 
     def __repr__(self) -> str:
@@ -101,12 +101,12 @@ def parse_source(text: str, *, job: str = "") -> Source:
     if text == STDIN:
         return Source(text=text, name=text, job=job)
     if not scheme_of(text)[0]:
-        raise wrong_url(text, "source", f"a file is written file:{text if '@' not in text else 'PATH'}; {_hint()}")
+        raise wrong_url(text, "source", f"write a file as file:{text if '@' not in text else 'PATH'}; {_hint()}")
     parts = split_url(text, "source")
     options = dict(parts.options)
     if parts.scheme.startswith("file:"):
         if parts.user or parts.hosts:
-            raise wrong_url(text, "source", "a file is written file:PATH")
+            raise wrong_url(text, "source", "write a file as file:PATH")
         # Other commands may run in another folder.
         parts = parts._replace(scheme="file:", path=quote(str(Path(unquote(parts.path)).absolute()), safe="/:,=+ "))
     name = parts.named({option: value for option, value in options.items() if option in _IDENTITY})
@@ -149,4 +149,4 @@ def shown(text: str) -> str:
 
 def _hint() -> str:
     known = [*SCHEMES, *entry_point_names(INTAKES)]
-    return f"- is the standard input; a URL begins with one of {' '.join(known)}"
+    return f"- is standard input; a URL begins with one of {' '.join(known)}"

@@ -39,7 +39,7 @@ class Broker(msgspec.Struct, frozen=True, kw_only=True):
             ),
             "security.protocol": ("SASL_" if self.user else "") + ("SSL" if secured else "PLAINTEXT"),
             "client.id": "skitter",
-            # Whoever calls tells once that a broker is away; the driver would do so every second.
+            # Whoever calls tells once that a broker is unavailable; the driver would do so every second.
             "log_level": 0,
             "error_cb": on_error,
         }

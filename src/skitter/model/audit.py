@@ -25,9 +25,9 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     """A mutation of an operator. Times are seconds since 1970."""
 
     id: str
-    """To page on with."""
+    """Identifier of the entry, for paging."""
     store: str
-    """Where the chain is: a file, or a server."""
+    """Location of the chain: a file or a server."""
     seq: int
     at: float
     actor: str
@@ -38,6 +38,6 @@ class AuditRow(msgspec.Struct, frozen=True, kw_only=True):
     before: dict[str, Any] = {}
     after: dict[str, Any] = {}
     outcome: str
-    """``done``, ``refused: REASON``, ``failed: REASON``; ``unknown``: whoever made it has not told how it ended."""
+    """``done``, ``refused: REASON``, ``failed: REASON``; ``unknown``: the result was not recorded."""
     ended_at: float | None = None
     hash: str

@@ -1,30 +1,30 @@
-"""The state of a Bloom filter, for people."""
+"""Statistics of a Bloom filter."""
 
 from __future__ import annotations
 
 import msgspec
 
 NEARLY_FULL = 0.9
-"""The part of its capacity from which on a filter says so."""
+"""Share of its capacity from which a filter warns that it is nearly full."""
 
 
 class BloomStats(msgspec.Struct, frozen=True, kw_only=True):
-    """The state of a Bloom filter."""
+    """Statistics of a Bloom filter."""
 
     items: int
-    """Keys that were new."""
+    """Number of keys that were new when added."""
     capacity: int
-    """Keys that it was made for. It grows beyond, at the stated rate."""
+    """Number of keys that the filter was created for. It can grow beyond, at the same error rate."""
     bits: int
-    """Bits of all bitmaps."""
+    """Number of bits in all bitmaps."""
     fill: float
-    """The part of the bits that are set."""
+    """Share of the bits that are set."""
     error_rate: float
-    """The stated rate: of new keys, those that are taken for known."""
+    """Configured error rate: the share of new keys that are reported as seen."""
     implied_error_rate: float
-    """The present rate, by the bits that are set."""
+    """Current error rate, computed from the bits that are set."""
 
     @property
     def is_nearly_full(self) -> bool:
-        """Whether it has 90 % of its capacity. Beyond the capacity it doubles."""
+        """Whether the filter has reached 90 % of its capacity. Beyond the capacity it doubles."""
         return self.items >= NEARLY_FULL * self.capacity

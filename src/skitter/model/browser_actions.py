@@ -1,4 +1,4 @@
-"""Actions of a rendered request: what a browser does with the page before its content is taken, as plain data."""
+"""Actions of a rendered request, as plain data: the browser performs them before the content is taken."""
 
 from __future__ import annotations
 
@@ -20,45 +20,45 @@ class Action(msgspec.Struct, frozen=True, tag_field="action", forbid_unknown_fie
 
 
 class WaitFor(Action, frozen=True, tag="wait_for"):
-    """Wait until an element is there, or, without a selector, for so many seconds."""
+    """Wait until an element has the given state or, without a selector, for the given seconds."""
 
     selector: Annotated[str, Meta(max_length=4_096)] = ""
-    """CSS, or what else Playwright knows, as in ``text=Load more``."""
+    """CSS selector, or another selector of Playwright such as ``text=Load more``."""
     seconds: Seconds | None = None
-    """How long it may take, or the wait itself. None: what is left of the page's time."""
+    """Maximum time or, without a selector, the time to wait. None means the remaining time of the page."""
     state: Literal["attached", "visible", "hidden", "detached"] = "visible"
-    """What is waited for."""
+    """State of the element to wait for."""
 
 
 class Click(Action, frozen=True, tag="click"):
-    """Click on the first element that matches, when it can be clicked."""
+    """Click the first element that matches, as soon as it can be clicked."""
 
     selector: Selector
-    """As for ``WaitFor``."""
+    """Selector, as in ``WaitFor``."""
     seconds: Seconds | None = None
-    """How long it may take. None: what is left of the page's time."""
+    """Maximum time. None means the remaining time of the page."""
 
 
 class Scroll(Action, frozen=True, tag="scroll"):
-    """Scroll down: to the end of the page as it is at the moment, or by so many pixels."""
+    """Scroll down to the current end of the page, or by a number of pixels."""
 
     times: Annotated[int, Meta(ge=1, le=1_000)] = 1
-    """How often."""
+    """Number of times to scroll."""
     pixels: Annotated[int, Meta(ge=1, le=1_000_000)] | None = None
-    """How far; None: to the end."""
+    """Distance in pixels. None means to the end of the page."""
     pause_seconds: Annotated[float, Meta(ge=0, le=60)] = 0.25
-    """After each time: pages load what comes into view."""
+    """Pause after each scroll, in which the page can load more content."""
 
 
 class Fill(Action, frozen=True, tag="fill"):
-    """Put a text into a field of a form."""
+    """Enter text into a form field."""
 
     selector: Selector
-    """As for ``WaitFor``."""
+    """Selector, as in ``WaitFor``."""
     text: Text
-    """Stored with the request; no message and no log repeats it."""
+    """Text to enter. It is stored with the request and never appears in messages or logs."""
     seconds: Seconds | None = None
-    """How long it may take. None: what is left of the page's time."""
+    """Maximum time. None means the remaining time of the page."""
 
     def __repr__(self) -> str:
         # It may be a password.
@@ -66,28 +66,28 @@ class Fill(Action, frozen=True, tag="fill"):
 
 
 class JavaScript(Action, frozen=True, tag="javascript"):
-    """Run an expression or a function in the page; its value, as JSON has it, is in ``response.script_results``."""
+    """Run an expression or a function in the page. Its value, as JSON, is in ``response.script_results``."""
 
     code: Annotated[str, Meta(min_length=1, max_length=MAX_TEXT)]
-    """As in ``document.title`` or ``async () => { … }``."""
+    """Code to run, such as ``document.title`` or ``async () => { … }``."""
     seconds: Seconds | None = None
-    """How long it may take. None: what is left of the page's time."""
+    """Maximum time. None means the remaining time of the page."""
 
 
 class Screenshot(Action, frozen=True, tag="screenshot"):
-    """Take a picture of what is seen, as PNG, for ``response.screenshot``."""
+    """Take a screenshot as PNG, available as ``response.screenshot``."""
 
     full_page: bool = False
-    """From the top to the end of the page, and not only what a window shows."""
+    """Capture the whole page instead of the visible part."""
     selector: Annotated[str, Meta(max_length=4_096)] = ""
-    """Of this element alone."""
+    """Capture only this element."""
 
 
 AnyAction = WaitFor | Click | Scroll | Fill | JavaScript | Screenshot
 
 
 def checked_actions(given: Any) -> tuple[Action, ...]:
-    """Return actions of any form, structs or dicts, as structs. Raises ValueError in plain words."""
+    """Return actions given as structs or dicts as structs. Raises ValueError for invalid ones."""
     if not isinstance(given, (list, tuple)):
         raise ValueError(f"{type(given).__name__}")  # noqa: TRY004  one error for all that is wrong with them
     if len(given) > MAX_ACTIONS:

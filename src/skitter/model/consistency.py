@@ -10,52 +10,53 @@ MOST_LISTED = 1000
 """Findings that a report lists; all are counted."""
 
 CODES = {
-    "unreadable": "A stored value, or a page of the file, cannot be read. Nothing else of the store is looked at.",
-    "count": "A count of requests in the job's record is not what is there.",
-    "ended_count": "The seen set has more requests, or fewer, than stand in a place or have ended.",
-    "pages_count": "The pages that hosts have had are not those that are done.",
-    "errors_count": "The dead of a class of errors are not as many as the job's record says.",
-    "sequence": "A sequence (of requests, of epochs, of items) would give a number that is in use.",
-    "need_count": "The count of queued requests that have a need is not what is there.",
-    "remembered": "More requests are remembered as done or redirected than there were.",
-    "filter_bits": "A Bloom filter has fewer bits set than its record says, and has forgotten pages; or more.",
-    "set_count": "The record of an exact set has another number of ids than the set.",
-    "state": "The job is finished and has unfinished requests, or has none and is not finished.",
-    "not_seen": "A request stands in a place, and not in the seen set: it could be added again.",
-    "seen_bucket": "An id stands in a part of an exact set where nobody looks for it.",
-    "two_places": "A request stands in more than one place.",
-    "no_place": "A request has a record, and stands in no place where it would be found.",
+    "unreadable": "A stored value, or a page of the file, cannot be read. Nothing else in the store is checked.",
+    "count": "A count of requests in the job's record is wrong.",
+    "ended_count": "The seen set does not have as many requests as are in a place or have ended.",
+    "pages_count": "The page counts of the hosts do not add up to the pages that are done.",
+    "errors_count": "The number of failed requests of an error class differs from the job's record.",
+    "sequence": "A sequence (of requests, epochs or items) would return a number that is in use.",
+    "need_count": "The count of queued requests with a need is wrong.",
+    "remembered": "More requests are remembered as done or redirected than there are.",
+    "filter_bits": "A Bloom filter has fewer bits set than its record says, so that pages are forgotten, or more bits.",
+    "set_count": "The record of an exact set and the set differ in their number of ids.",
+    "state": "The job is finished but has unfinished requests, or has none but is not finished.",
+    "not_seen": "A request is in a place but not in the seen set: it could be added again.",
+    "seen_bucket": "An id is in a part of an exact set where it is never looked up.",
+    "two_places": "A request is in more than one place.",
+    "no_place": "A request has a record but is in no place where it would be found.",
     "no_request": "A place names a request that is not stored.",
-    "request_index": "A place has a request with another priority, time or number than its record has.",
+    "request_index": "A place has a request with a priority, time or number that differs from its record.",
     "host_missing": "A request belongs to a host that has no record.",
-    "host_queue": "A host's record contradicts its queue: how many wait, and the highest priority.",
-    "host_in_flight": "A host's record contradicts the leases: how many are in flight, and who reads its robots.txt.",
-    "host_phase": "The phase of a host contradicts its record: nobody would serve it, or too early.",
-    "host_index": "A host does not stand where its record says, or stands somewhere else as well.",
-    "host_reason": "A host is given up without a reason, or has a reason and is not given up.",
-    "host_shard": "A host is kept by a shard that it does not belong to.",
-    "parked_count": "The number of parked hosts in the job's record is not that of the hosts.",
-    "address_count": "The leases that are counted under an IP address are not those that there are.",
-    "proxy_count": "The leases of a proxy, or the hosts that remember proxies, are not as many as is counted.",
-    "crowded": "The length of a queue that is shown to people is not that of the queue.",
-    "lease_worker": "The index of a worker's leases is not what the leases say.",
-    "lease_alone": "A worker that holds a lease which nothing may stand beside holds others as well.",
+    "host_queue": "A host's record contradicts its queue: the number of waiting requests, or their highest priority.",
+    "host_in_flight": "A host's record contradicts the leases: the number in flight, or the reader of robots.txt.",
+    "host_phase": "The phase of a host contradicts its record: it would never be served, or too early.",
+    "host_index": "A host is not where its record says, or is also somewhere else.",
+    "host_reason": "A host is given up without a reason, or has a reason but is not given up.",
+    "host_shard": "A host is stored in a shard that it does not belong to.",
+    "halted_count": "The number of hosts that an operator has paused or given up is wrong.",
+    "parked_count": "The number of parked hosts in the job's record is wrong.",
+    "address_count": "The number of leases of an IP address is wrong.",
+    "proxy_count": "The number of leases of a proxy, or of hosts that remember proxies, is wrong.",
+    "crowded": "The length of a queue that status shows is wrong.",
+    "lease_worker": "The index of a worker's leases contradicts the leases.",
+    "lease_alone": "A worker holds other leases besides one that must be held alone.",
     "lease_deadline": "A lease would be recovered later than its deadline.",
-    "lease_epoch": "Two leases have the same epoch.",
-    "lease_work": "A lease contradicts what it is of: its host, its request or the seeding.",
-    "staged": "Items are staged for a lease that does not exist, or does not know of them.",
-    "outbox": "Items are missing in the outbox, or stand behind the newest position.",
-    "outbox_leftover": "Items are kept that every sink has.",
-    "sink_position": "A sink is ahead of the newest item, or lacks items that are gone.",
-    "intakes_count": "The number of open intakes in the job's record is not that of the intakes.",
-    "jars_count": "The number of jars of cookies is not what the job's record and the index of their domains say.",
-    "session_in_flight": "The requests that are in flight with a session are not those of the leases.",
+    "lease_epoch": "Two leases have the same epoch (fencing token).",
+    "lease_work": "A lease contradicts its host, its request or the seeding.",
+    "staged": "Items are staged for a lease that does not exist or does not refer to them.",
+    "outbox": "Items are missing in the outbox, or are beyond the newest position.",
+    "outbox_leftover": "Items are kept although every output has them.",
+    "sink_position": "An output is ahead of the newest item, or lacks items that no longer exist.",
+    "intakes_count": "The number of open intakes in the job's record is wrong.",
+    "jars_count": "The number of cookie jars contradicts the job's record and the index of their domains.",
+    "session_in_flight": "The number of requests in flight of a session contradicts the leases.",
     "permit": "The list of permitted hosts contradicts the hosts.",
     "robots": "The robots.txt that governs a host is not stored.",
-    "known_page": "A page that the job recrawls, its time and its record contradict each other.",
-    "worker_card": "A card is kept of a worker that is not known.",
-    "shard": "A shard's record contradicts that of the lead.",
-    "page_limit": "Shards may fetch more pages together than `max_pages` allows.",
+    "known_page": "The record of a page that the job recrawls contradicts its due time.",
+    "worker_heartbeat": "A heartbeat is stored for an unknown worker.",
+    "shard": "A shard's record contradicts that of the lead shard.",
+    "page_limit": "Together, the shards may fetch more pages than `max_pages` allows.",
 }
 """Code to meaning: the one list, which ``docs/reference/findings.md`` is made from."""
 
@@ -68,10 +69,10 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """The record, key or row."""
     what: str
     expected: str
-    """The value that follows from everything else; empty if the place says it all."""
+    """Expected value, derived from the other data; empty if there is none."""
     found: str
     mendable: bool
-    """Whether ``--repair`` can mend it without loss."""
+    """Whether ``--repair`` can repair it without loss."""
     mended: bool = False
 
 
@@ -84,15 +85,15 @@ class Consistency(msgspec.Struct, kw_only=True):
     """The report of a consistency check."""
 
     findings: list[Finding] = []
-    """At most ``MOST_LISTED``."""
+    """Findings, at most 1,000."""
     counts: dict[str, int] = {}
-    """How many there are of each code."""
+    """Number of findings of each code."""
     mended: int = 0
-    """How many of them were mended."""
+    """Number of findings that were repaired."""
     checked: dict[str, int] = {}
-    """How many requests, hosts, leases and items were looked at."""
+    """Number of requests, hosts, leases and items that were checked."""
     unchecked: list[str] = []
-    """What could not be compared, because the job changed all the while."""
+    """Checks that were not possible because the job kept changing."""
 
     @property
     def total(self) -> int:

@@ -59,7 +59,7 @@ def untrusted(reference: str, place: str, instead: str = "") -> UsageError:
     """Return the error for untrusted code; ``instead`` is another way to name it."""
     return UsageError(
         f"the job names code outside the project folder: {reference}",
-        hint=f"if you trust it, name it: {instead}--set trusted_code={place}",
+        hint=f"if you trust it, allow it: {instead}--set trusted_code={place}",
     )
 
 

@@ -1,4 +1,4 @@
-"""Intake: a source outside of the frontier that requests of a job come from, as the frontier keeps it."""
+"""Intake: a source of requests outside the frontier, as the frontier stores it."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import msgspec
 
 
 class IntakeProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader tells of its intake. The counts are its own, since it opened the intake."""
+    """Report of a reader about its intake. The counts are its own, since it opened the intake."""
 
     mark: bytes = b""
-    """How far the source was read; empty: it remembers by itself, or nothing was read yet."""
+    """Position in the source; empty if the source remembers it, or if nothing was read yet."""
     read: int = 0
     """Messages that were read and acknowledged."""
     added: int = 0
     """Of these, requests that were new."""
     dead_letters: int = 0
     backlog: int | None = None
-    """Messages that the source still holds; None: not known."""
+    """Messages that the source still holds; None if unknown."""
     lag_seconds: float | None = None
-    """Age of the oldest message that waits; None: not known."""
+    """Age of the oldest waiting message; None if unknown."""
     paused: str = ""
-    """Why nothing is read at the moment; empty: it is."""
+    """Reason why nothing is read at the moment; empty if messages are read."""
     trouble: str = ""
-    """The problem that the reader waits out; empty: there is none."""
+    """Problem that delays the reader at the moment; empty if there is none."""
 
 
 class IntakeReader(msgspec.Struct, array_like=True):
@@ -30,7 +30,7 @@ class IntakeReader(msgspec.Struct, array_like=True):
 
     owner: str
     until: float
-    """It counts as alive until then."""
+    """Time until which it counts as alive."""
     read: int = 0
     added: int = 0
     dead_letters: int = 0
@@ -43,17 +43,17 @@ class IntakeRecord(msgspec.Struct, array_like=True):
 
     closed: bool = False
     read: int = 0
-    """By readers that are gone, as ``added`` and ``dead_letters``."""
+    """Messages read by readers that have left; ``added`` and ``dead_letters`` likewise."""
     added: int = 0
     dead_letters: int = 0
     backlog: int = -1
-    """As it was told last; -1: not known."""
+    """Last reported value; -1 if unknown."""
     lag_seconds: float = -1.0
-    """As it was told last; -1: not known."""
+    """Last reported value; -1 if unknown."""
     readers: list[IntakeReader] = []
 
     def seen(self, source: str, now: float) -> IntakeSeen:
-        """What people are told of it."""
+        """Return the view of the intake for reports."""
         alive = [reader for reader in self.readers if reader.until > now]
         return IntakeSeen(
             source=source,
@@ -74,29 +74,29 @@ class IntakeSeen(msgspec.Struct, frozen=True, kw_only=True):
 
     source: str
     closed: bool
-    """Nothing comes from it any more. While one is not closed, the job does not finish."""
+    """Whether the source has ended. The job does not finish while an intake is open."""
     owners: list[str] = []
-    """The processes that read it at the moment; empty: nobody does."""
+    """Processes that read it at the moment; empty if there are none."""
     read: int = 0
     """Messages that were read and acknowledged in this run."""
     added: int = 0
     """Of these, requests that were new."""
     dead_letters: int = 0
     backlog: int | None = None
-    """Messages that the source held when it was last asked; None: not known."""
+    """Messages that the source held at the last check; None if unknown."""
     lag_seconds: float | None = None
-    """Age of the oldest message that waited then; None: not known."""
+    """Age of the oldest message that waited then; None if unknown."""
     paused: str = ""
-    """Why nothing is read at the moment; empty: it is."""
+    """Reason why nothing is read at the moment; empty if messages are read."""
     trouble: str = ""
-    """The problem that its reader waits out; empty: there is none."""
+    """Problem that delays its reader at the moment; empty if there is none."""
 
     @property
-    def known(self) -> int:
-        """Messages whose requests the job had already."""
+    def duplicates(self) -> int:
+        """Messages whose requests were duplicates."""
         return self.read - self.added - self.dead_letters
 
     @property
     def is_abandoned(self) -> bool:
-        """Whether it is open and nobody reads it."""
+        """Whether it is open and has no reader."""
         return not self.closed and not self.owners

@@ -1,4 +1,4 @@
-"""Items: what a commit puts into the outbox, each with its kind."""
+"""Items: records, rejects and page references that a commit adds to the outbox."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class ItemKind(enum.IntEnum):
-    """Kind of an item. Stored as a number, and in Redis as one byte ahead of the record."""
+    """Kind of an item. Stored as a number; in Redis as one byte before the record."""
 
     RECORD = 0
     """Fields that a spider yielded (``extract.items``)."""
@@ -23,7 +23,7 @@ COUNTERS = ("items", "rejected", "archived")
 
 
 class NewItem(msgspec.Struct, frozen=True):
-    """One item of a commit; it gets its position when the commit is accepted."""
+    """One item of a commit. It gets its position when the commit is accepted."""
 
     record: bytes
     kind: ItemKind = ItemKind.RECORD
@@ -33,7 +33,7 @@ class Item(msgspec.Struct, frozen=True):
     """One item of the outbox."""
 
     position: int
-    """Grows with each item of the job: the order of commits."""
+    """Position in the outbox. It grows with each item of the job, in the order of commits."""
     request_id: int
     place: int
     """Index among the items of its page."""
@@ -42,5 +42,5 @@ class Item(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Return the item's identity, the same however often its page is fetched."""
+        """Return the item's identity, which is the same whenever its page is fetched again."""
         return f"{self.request_id % 2**64:016x}-{self.place}"

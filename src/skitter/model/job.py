@@ -1,4 +1,4 @@
-"""Job: one named crawl, with its state, counts, report, dead requests and outbox items."""
+"""Job: one named crawl, with its state, counts, report, failed requests and outbox items."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from skitter.settings import Settings
 
 
 class State(enum.StrEnum):
-    """The state of a job, the same for all its workers."""
+    """State of a job, the same for all its workers."""
 
     RUNNING = "running"
     PAUSED = "paused"
-    """Nothing is leased; what is in flight may end."""
+    """Nothing is leased; requests in flight may end."""
     DRAINING = "draining"
-    """As paused, on the way to stopped."""
+    """The job is stopping, and waits for the requests in flight. Nothing is leased."""
     STOPPED = "stopped"
-    """By command or by a limit; ``crawl`` goes on from here."""
+    """Stopped by command or by a limit; ``crawl`` resumes it."""
     FINISHED = "finished"
     """Nothing is queued, delayed or leased, the seeding is over and no intake is open."""
 
@@ -49,18 +49,18 @@ class StopReason(enum.StrEnum):
 
 
 LIMITS = frozenset(StopReason) - {StopReason.COMMAND}
-"""Reasons that are settings of the job: nobody stopped it by hand."""
+"""Reasons that are settings of the job, as opposed to a command of an operator."""
 
 
 class CloseClaim(enum.StrEnum):
-    """Whose ``on_close`` is, in the answer to ``claim_close``."""
+    """Answer of ``claim_close``: which process calls ``on_close``."""
 
     MINE = "mine"
-    """The caller's, which is to call it."""
+    """The caller, which must call it."""
     OTHERS = "others"
-    """Another one's, who was heard from lately."""
+    """Another process, which has given a sign of life recently."""
     NONE = "none"
-    """Nobody's: it was called, the job is not finished, or has no such hook."""
+    """No process: it was called, the job is not finished, or it has no such hook."""
 
 
 def seeding_problem(reason: str) -> str:
@@ -72,7 +72,7 @@ def seeding_problem(reason: str) -> str:
 
 
 RUN_KEYS_KEPT = 32
-"""Keys of runs that a job remembers. A late command of an older run than these would begin a new one."""
+"""Number of run keys that a job remembers. A late command with an older key would begin a new run."""
 
 
 class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,26 +80,26 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     spider: str
-    """A reference that a worker elsewhere can load; empty is the built-in spider."""
+    """Reference of the spider that workers on other machines can load; empty: the built-in spider."""
     seeds: list[str] = []
     """URLs typed on the command line."""
     sitemaps: list[str] = []
-    """Sitemaps typed there; they are seeds too."""
+    """Sitemaps typed on the command line; they are seeds too."""
     arguments: dict[str, str] = {}
     settings: dict[str, Any] = {}
-    """Job-wide settings (``Settings.job_wide()``), as they are now."""
+    """Current job-wide settings (``Settings.job_wide()``)."""
     changed_from: dict[str, Any] = {}
-    """Of the settings that were changed while the job ran: the values that its command gave."""
+    """Original values, from the command, of settings that were changed while the job ran."""
     version: str = ""
-    """Version of the skitter that began or last resumed the run; empty: unknown."""
+    """Version of skitter that began or last resumed the run; empty if unknown."""
     code: str = ""
-    """Hash of the spider's file on that node; empty: there is no file."""
+    """Hash of the spider's file on that node; empty if there is no file."""
     on_close: bool = False
-    """Whether its spider or its hooks have ``on_close``: then a run is over when that was called."""
+    """Whether its spider or its hooks have ``on_close``: a run is then over only after that was called."""
     login: bool = False
-    """Whether its spider has ``login``: then the frontier asks workers to log sessions in."""
+    """Whether its spider has ``login``: the frontier then asks workers to log sessions in."""
     run_keys: list[str] = []
-    """Of ``begin``: the key that at most one run is begun for, if any. As stored: the last keys, the newest first."""
+    """In ``begin``: a key for which at most one run is begun, if any. As stored: the last keys, newest first."""
 
     def is_begun(self, other: JobSpec) -> bool:
         """Return whether a run was begun for a key of the other spec: it is resumed, and no new run begins."""
@@ -116,9 +116,10 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
         return ours == theirs
 
     def with_changes(self, values: Mapping[str, Any]) -> JobSpec:
-        """Return the spec of a run that goes on with other values of some settings, as they are typed or not.
+        """Return the spec of a running job with new values of some settings, either typed or as text.
 
-        UsageError for what cannot be changed (``settings.CHANGEABLE``). What the command gave is remembered.
+        Raises UsageError for a setting that cannot be changed (``settings.CHANGEABLE``). The values that the command
+        gave are kept in ``changed_from``.
         """
         present = Settings.from_layers([("the job", self.settings)])
         try:
@@ -132,9 +133,9 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, settings=settings, changed_from=changed_from)
 
     def keeping_changes(self, before: JobSpec) -> JobSpec:
-        """Return this spec of a command that resumes a run, with what was changed in the run since it began.
+        """Return this spec of a command that resumes a run, with the changes made since the run began.
 
-        A command that gives a setting another value than before, on purpose, has its way.
+        A setting to which the command gives another value than before takes that value.
         """
         changes = {
             name: before.settings[name]
@@ -149,19 +150,19 @@ class JobSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """Numbers of requests of the run by state, at one instant."""
+    """Number of requests of the run in each state, at one instant."""
 
     queued: int = 0
     delayed: int = 0
     leased: int = 0
     done: int = 0
     redirected: int = 0
-    dead: int = 0
+    failed: int = 0
     excluded: int = 0
 
     @property
     def seen(self) -> int:
-        return self.unfinished + self.done + self.redirected + self.dead + self.excluded
+        return self.unfinished + self.done + self.redirected + self.failed + self.excluded
 
     @property
     def unfinished(self) -> int:
@@ -181,15 +182,15 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     """Start of this run by the store's clock."""
     ended_at: float = 0.0
-    """When the run finished or stopped; 0 while it goes on."""
+    """When the run finished or stopped; 0 while it is not over."""
     reason: str = ""
-    """Why it stopped (StopReason), or what kept the seeding from giving all seeds."""
+    """Reason of the stop (StopReason), or the problem that kept the seeding from adding all seeds."""
     closed: bool = False
-    """``on_close`` was called for the finished run."""
+    """Whether ``on_close`` was called for the finished run."""
 
     @property
     def awaits_close(self) -> bool:
-        """Whether the run is finished and ``on_close``, which the job has, was not called to its end."""
+        """Whether the run is finished and its ``on_close`` has not yet completed."""
         return self.state is State.FINISHED and self.spec.on_close and not self.closed
 
     @property
@@ -198,20 +199,20 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         return seeding_problem(self.reason)
 
     def changed_spec(self, values: Mapping[str, Any]) -> JobSpec:
-        """Return the specification with other values of some settings; JobError if the run is over."""
+        """Return the specification with new values of some settings. Raises JobError if the run is finished."""
         if self.state is State.FINISHED:
-            hint = "the command of its next run gives it its settings"
+            hint = "set it in the command that starts the next run"
             raise JobError(f"the job is finished: {self.spec.name}", hint=hint)
         return self.spec.with_changes(values)
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
-    """State of a job for polling; its size does not depend on the number of seeds."""
+    """State of a job, for polling. Its size does not depend on the number of seeds."""
 
     state: State
     run: int
     reason: str = ""
-    """Why it stopped, as in ``Job``."""
+    """Reason of the stop, as in ``Job``."""
 
 
 class Begun(enum.StrEnum):
@@ -219,9 +220,9 @@ class Begun(enum.StrEnum):
 
     NEW = "new"
     RESUMED = "resumed"
-    """Unfinished, and goes on."""
+    """An unfinished run was resumed."""
     JOINED = "joined"
-    """As resumed, while other workers work for it."""
+    """An unfinished run was joined while other workers work for it."""
     RERUN = "rerun"
     """The job was finished, or a new run was requested: a new run starts."""
 
@@ -234,20 +235,32 @@ class HostSeen(msgspec.Struct, frozen=True, kw_only=True):
     """Queued requests; some stores stop counting at 100,000."""
     in_flight: int
     due_seconds: float
-    """Until its next request may start; 0: now."""
+    """Time until its next request may start; 0: now."""
     blocked_seconds: float
     latency_seconds: float
     strikes: int
     """Blocks and failed connections in a row."""
     error_class: str
     address: str = ""
-    """The IP address that last answered for it."""
+    """IP address of its last answer."""
     address_full: bool = False
-    """As many requests are in flight to its address as ``per_ip`` allows: it waits for one of them to end."""
+    """Whether the limit ``per_ip`` of its IP address is reached: the host waits for a request in flight to end."""
     pages: int = 0
-    """Done in this run."""
+    """Pages done in this run."""
     stopped_by: str = ""
-    """The setting whose budget is spent: max_pages_per_host or trap_pages."""
+    """Setting whose budget is spent: max_pages_per_host or trap_pages."""
+    paused: bool = False
+    """Whether an operator has paused it."""
+    given_up: bool = False
+    """Whether it was given up, by an operator or because it is down."""
+
+
+class HostPage(msgspec.Struct, frozen=True):
+    """One page of the list of hosts."""
+
+    hosts: list[HostSeen]
+    after: str
+    """Start of the next page; empty: this is the last one."""
 
 
 class SinkSeen(msgspec.Struct, frozen=True, kw_only=True):
@@ -257,22 +270,22 @@ class SinkSeen(msgspec.Struct, frozen=True, kw_only=True):
     undelivered: int
     owner: str
     blocking: bool
-    """The outbox is full because of it."""
+    """Whether the outbox is full because of this sink."""
     closed: bool = False
-    """The target is complete for this run."""
+    """Whether the output is complete for this run."""
     rejected: int = 0
-    """Items of this run that the target would not take."""
+    """Items of this run that the output refused."""
     trouble: str = ""
-    """The problem that its owner is waiting out; empty if there is none."""
+    """Problem that delays the delivery at the moment; empty if there is none."""
 
     @property
     def is_incomplete(self) -> bool:
-        """Return whether a finished job still has to deliver to it, or to record that the target is complete."""
+        """Return whether a finished job still has to deliver to the output, or to record that it is complete."""
         return self.undelivered > 0 or not self.closed
 
 
 class NeedSeen(msgspec.Struct, frozen=True):
-    """A need of requests that are queued, in a report."""
+    """Need of queued requests, in a report."""
 
     name: str
     queued: int
@@ -286,10 +299,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     tally: dict[str, int]
     """Counters of accepted commits: items, bytes, duplicates, outside:RULE.
 
-    ``duplicates_sent`` are those of the duplicates that no worker knew, so that the frontier had to find them.
+    ``duplicates_sent`` counts the duplicates that no worker recognised, so that the frontier had to find them.
     """
     errors: dict[str, int]
-    """Dead requests by class."""
+    """Failed requests by class."""
     undelivered: int
     """Items in the outbox that some sink has not made durable."""
     sinks: list[SinkSeen]
@@ -297,29 +310,31 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     hosts: list[HostSeen]
     """A few hosts, the slowest and those with most errors first."""
     crowded: list[HostSeen] = []
-    """Hosts with the longest queues, if requested; some stores keep at most 16, and may miss a host that was not served
-    for long."""
+    """Hosts with the longest queues, if requested. Some stores keep at most 16, and may miss a host that was not served
+    for a long time."""
     pages_per_second: float = 0.0
     """Rate over the five to ten seconds before the newest commit; 0 if the run is over."""
     overdue_seconds: float = 0.0
     """Age of the oldest expired lease that is not yet recovered; 0 if there is none."""
     needs: list[NeedSeen] = []
-    """The needs that most queued requests have; those without one are not among them."""
+    """Needs that most queued requests have. Requests without a need are not counted."""
     dedup: BloomStats | None = None
-    """The Bloom filter of pages that are done, with ``dedup=bloom``."""
+    """Bloom filter of done pages, with ``dedup=bloom``."""
     intakes: list[IntakeSeen] = []
-    """The sources that requests come from, by name."""
+    """Intakes of the run, ordered by name."""
+    paused_hosts: int = 0
+    """Hosts that an operator has paused."""
     exact: bool = True
-    """Everything is from one instant. False: the job is in shards, and two reads of a busy job did not agree."""
+    """Whether all figures are from one instant. False: two reads of a busy job with shards did not agree."""
 
     @property
     def items(self) -> int:
-        """Records that pages yielded; what could not be stored is not among them."""
+        """Number of records that pages yielded, without those that could not be stored."""
         return self.tally.get("items", 0)
 
     @property
     def rejected(self) -> int:
-        """Items that could not be stored, and those that a target would not take."""
+        """Number of items that could not be stored or that an output refused."""
         return self.tally.get("rejected", 0) + sum(sink.rejected for sink in self.sinks)
 
     @property
@@ -329,12 +344,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def stats(self) -> dict[str, int]:
-        """What the spider and its hooks have counted, by name."""
+        """Counters of the spider and its hooks, by name."""
         return stats_of(self.tally)
 
     @property
     def decisions(self) -> dict[str, int]:
-        """What hooks have decided, by ``DECISION:REASON``."""
+        """Number of decisions of hooks, by ``DECISION:REASON``."""
         return decisions_of(self.tally)
 
 
@@ -342,12 +357,12 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Stored state of one request."""
 
     state: str
-    """queued, delayed, leased, done, redirected, dead, excluded.
+    """One of: queued, delayed, leased, done, redirected, failed, excluded.
 
-    A store that keeps no history says ``ended`` for done and redirected, and knows nothing else of the request; and
-    ``queued-or-ended`` where it was not told the host key. With ``dedup=bloom`` it is ``maybe-seen``: the filter
-    takes it for known, which may be a mistake. ``delivered``: it is not in this run, because an earlier one has
-    delivered its page (``dedup_scope``); nothing else is known of it.
+    A store without a history returns ``ended`` for done and redirected requests, with no other values, and
+    ``queued-or-ended`` if the host key was not given. ``maybe-seen`` (with ``dedup=bloom``): the Bloom filter contains
+    the request, which may be a false positive. ``delivered``: the request is not in this run, because an earlier run
+    delivered its page (``dedup_scope``); nothing else is known about it.
     """
     url: str
     depth: int
@@ -356,21 +371,21 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     losses: int
     referrer: str | None
     added_at: float
-    """0: not kept."""
+    """Time when it was added; 0 if the store does not keep it."""
     ended_at: float
     status: int
     error_class: str
     error: str
     ready_in_seconds: float
-    """For queued and delayed ones: until its own not-before time and its host's due time have passed."""
+    """For queued and delayed requests: time until it may start, by its own delay and that of its host."""
     worker: str
     host: HostSeen | None
     need: str = ""
-    """What its worker must have; empty: every worker may be given it."""
+    """Capability that its worker must have; empty: any worker may get it."""
 
 
-class Dead(msgspec.Struct, frozen=True, kw_only=True):
-    """A request that failed for good, and may be revived."""
+class FailedRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A failed request, which may be retried by command."""
 
     id: int
     url: str
@@ -382,19 +397,19 @@ class Dead(msgspec.Struct, frozen=True, kw_only=True):
     referrer: str | None
     ended_at: float
     position: int = 0
-    """Its place in the list of dead requests, to page on from."""
+    """Position in the list of failed requests, for paging."""
 
 
 class SinkProgress(msgspec.Struct, frozen=True):
-    """Progress of a sink, stored as one record: durable items and the sink's own position."""
+    """Progress of a sink, stored as one record: the delivered items and the sink's own position."""
 
     position: int = 0
-    """Every item up to here is durable in the target."""
+    """Every item up to this position is durable in the target."""
     mark: bytes = b""
-    """The sink's own position, for example a file's length."""
+    """The sink's own position, for example the length of a file."""
     closed: bool = False
-    """The target is complete for this run (a rendered file, for example)."""
+    """Whether the target is complete for this run (a rendered file, for example)."""
     rejected: int = 0
-    """Items up to here that the target would not take: they are in the rejects file."""
+    """Number of items up to this position that the target refused. They are in the rejects file."""
     trouble: str = ""
-    """Message for people: why nothing is written at the moment."""
+    """Message for operators: why nothing is written at the moment."""

@@ -21,6 +21,6 @@ def check_job_name(name: str) -> str:
     """Return a valid name; raise UsageError for an invalid one."""
     if not name or name.startswith(".") or len(name) > MAX_JOB_CHARS or _REFUSED.search(name):
         raise UsageError(
-            f"not a name for a job: {name}", hint=f"letters, digits, . _ @ and -, as in {job_name_of(name)}"
+            f"invalid job name: {name}", hint=f"use letters, digits, . _ @ and -, as in {job_name_of(name)}"
         )
     return name

@@ -1,4 +1,4 @@
-"""Lease: a request assigned to one worker until a deadline, with an epoch number that fences it."""
+"""Lease: a request assigned to one worker until a deadline. Its ``epoch`` is a fencing token."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from skitter.model.session import SessionLogin
 
 MAX_ROUND_TRIP_SECONDS = 2.0
 SEED_ID = 0
-"""The lease id of the seeding."""
+"""Lease id of the seeding."""
 
 
 class Work(enum.IntEnum):
@@ -30,16 +30,16 @@ class Work(enum.IntEnum):
 
 
 class Lease(msgspec.Struct, frozen=True):
-    """The right to end one piece of work. Times are the store's clock, never the worker's.
+    """The right to end one piece of work. Times are from the store's clock, never from the worker's.
 
-    The first four fields are passed by position: with more than 15 keywords, Python makes a dict of a call's arguments.
-    """
+    The first four fields are passed by position: with more than 15 keywords, Python builds a dict of the arguments of a
+    call."""
 
     work: Work
     id: int
-    """The request id; for a gate, ``gate_id`` of its host; for the seeding, ``SEED_ID``."""
+    """Request id; for a gate, ``gate_id`` of its host; for the seeding, ``SEED_ID``."""
     epoch: int
-    """Fencing number, unique within the job: a commit with an older one is refused."""
+    """Fencing token: a number that grows with each lease of the job. A commit with an outdated epoch is refused."""
     host_key: str = ""
     payload: bytes = b""
     """The stored request; empty for gates and the seeding."""
@@ -48,25 +48,25 @@ class Lease(msgspec.Struct, frozen=True):
     leased_at: float = 0.0
     deadline: float = 0.0
     start_seconds: float | None = None
-    """The worker promises to be at the socket this soon after the grant, or to release; None: no hurry."""
+    """Start window: the worker starts the request within this time after the grant, or releases it. None: no limit."""
     pace_seconds: float = 0.0
-    """The worker keeps this distance between its own starts for the host; 0: the store does."""
+    """Delay that the worker keeps between its own starts for the host; 0: the store keeps the delay."""
     robots_version: int = 0
-    """Which robots.txt governs the host; 0: nothing forbids anything."""
+    """Version of the host's robots.txt; 0: everything is allowed."""
     trusted: bool = False
-    """The host key was typed as a seed: the network guard lets it through."""
+    """Whether the user typed the host key as a seed: the network guard then lets it through."""
     page: PageRecord | None = None
-    """The record of the page, in a job that recrawls; None: it was not fetched before."""
+    """Record of the page, in a job that recrawls; None if it was not fetched before."""
     proxy: str = ""
-    """Id of the proxy that it must go through, in a job with a pool of proxies."""
+    """Id of the proxy that must be used, in a job with a proxy pool."""
     jar: int = 0
-    """The newest version of the jars of the host's registrable domain, of all sessions; 0: there is none."""
+    """Newest version of the cookie jars of the host's registrable domain, for all sessions; 0 if there is none."""
     session: str = ""
-    """The session that the frontier has taken for it: name and generation; empty: it is that of the request."""
+    """Session that the frontier has assigned: name and generation. If empty, that of the request is used."""
 
     @property
     def session_name(self) -> str:
-        """The name of the session that was taken for it; empty: none was."""
+        """Name of the assigned session; empty if there is none."""
         return self.session.rpartition(" ")[0]
 
     @property
@@ -76,7 +76,7 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 def gate_id(host_key: str) -> int:
-    """The lease id of a host's gate: the same in every process, and never stored as a request."""
+    """Return the lease id of a host's gate: the same in every process, and never stored as a request."""
     return int.from_bytes(hashlib.blake2b(host_key.encode(), digest_size=8).digest(), "big", signed=True)
 
 
@@ -84,22 +84,22 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     """The state that a worker sends along with ``lease`` and ``commit``, so that no frontier has to keep it."""
 
     token: str = ""
-    """Unique among the calls of the worker, and the same each time a call is sent. Empty: the call is sent once."""
+    """Unique among the calls of the worker, and the same whenever a call is resent. Empty: the call is never resent."""
     run: int = 0
     permits: int = 0
-    """The permits that the worker knows: the first so many of ``run``."""
+    """Number of permits of ``run`` that the worker already has."""
     slots: int = 0
-    """How many requests the worker works on at a time; 0: it does not say, and takes no part in the sharing."""
+    """Number of requests that the worker processes at a time. 0: unknown; the worker takes no part in sharing."""
     needs: tuple[str, ...] = ()
     """The needs that the worker can serve now. Requests without a need are for every worker."""
     round_trip_seconds: Annotated[float, msgspec.Meta(ge=0, le=MAX_ROUND_TRIP_SECONDS)] = 0.0
-    """How long an answer is on its way to the worker, beyond what a store takes. It is added to the start window."""
+    """Travel time of an answer to the worker, beyond the time of the store. It is added to the start window."""
     again: bool = False
-    """It was sent before, with the same token, and may have been heard."""
+    """Whether the call was sent before with the same token, and may have been received."""
 
 
 ONCE = Call()
-"""A call that its caller never sends again, of a caller that knows no permits."""
+"""Call that is never resent, by a caller without permits."""
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,22 +109,22 @@ class Grant(msgspec.Struct, frozen=True, kw_only=True):
     state: State
     run: int
     ask_again_seconds: float
-    """When something may have become ready; another worker's commit may make it sooner."""
+    """Time until something may become ready. The commit of another worker may make it sooner."""
     workers: int = 0
     """Number of workers of the job; they share what becomes ready and poll in turn."""
     blocked_by: str = ""
-    """Why nothing was leased though something is queued: ``sink`` (the outbox is full), ``proxy`` (none is free) or
-    empty."""
+    """Why nothing was leased although requests are queued: ``sink`` (the outbox is full), ``proxy`` (none is free),
+    ``paused hosts`` (nothing else is left) or empty."""
     recovered: list[tuple[str, int]] = []
-    """Workers whose leases had expired and were returned to the queue, each with their number."""
+    """Workers whose expired leases were returned to the queue, each with the number of leases."""
     permitted: list[str] = []
-    """Host keys that joined the scope, without those that the call said are known."""
+    """Host keys that joined the scope, without those that the worker already had."""
     permits: int = 0
-    """How many of ``run`` the worker knows with these: what its next call says."""
+    """Number of permits of ``run`` that the worker has with these; its next call sends it."""
     now: float = 0.0
-    """The store's time; of a job in shards, that of the clock that is ahead."""
+    """Time of the store; in a job with shards, of the clock that is ahead."""
     logins: list[SessionLogin] = []
-    """Sessions that this worker is asked to log in (``log_in``)."""
+    """Sessions that this worker must log in (``log_in``)."""
     store: str = ""
-    """Which life of the store answered. In another one (a restart, a failover) the newest commits may be missing:
-    what was remembered of them is worth nothing."""
+    """Identity of the store since its last start. After a restart or failover it is another one, and the newest commits
+    may be missing: the worker must discard what it remembered about them."""

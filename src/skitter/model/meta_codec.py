@@ -80,7 +80,7 @@ def _form(value: Any, place: str) -> Any:
         return int.__int__(value)
     if isinstance(value, float):
         return float.__float__(value)
-    raise TypeError(f"{place} is of a type that cannot be stored: {kind.__name__}")
+    raise TypeError(f"{place} has a type that cannot be stored: {kind.__name__}")
 
 
 def _key(key: Any, place: str) -> Any:

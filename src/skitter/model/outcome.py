@@ -14,7 +14,7 @@ from skitter.model.request import Entry
 from skitter.model.session import CookieNews, SessionNews
 
 FAILED_ERRBACKS = "failed_errbacks"
-"""The counter of pages whose errback failed as well."""
+"""Counter of pages whose errback failed as well."""
 
 
 class Ending(enum.StrEnum):
@@ -22,10 +22,10 @@ class Ending(enum.StrEnum):
 
     DONE = "done"
     UNCHANGED = "unchanged"
-    """Done, without parsing: the page is as it was when it was parsed last. It has no links and no items."""
+    """Done without parsing: the page has not changed since it was last parsed. It has no links and no items."""
     REDIRECTED = "redirected"
     RETRY = "retry"
-    DEAD = "dead"
+    FAILED = "failed"
     EXCLUDED = "excluded"
 
 
@@ -38,31 +38,31 @@ class RobotsRecord(msgspec.Struct, frozen=True):
 
 
 class HostNews(msgspec.Struct, frozen=True, kw_only=True):
-    """Observations about a host in a commit; every field has a default that means nothing was observed."""
+    """Observations about a host in a commit. The default of every field means that nothing was observed."""
 
     answered: bool = False
-    """The host answered normally: its strikes are reset."""
+    """Whether the host answered normally: its strikes are then reset."""
     unreachable: bool = False
-    """No connection was made (dns, connect, tls), its robots.txt could not be read, or one of its pages held a worker
-    until the worker was killed."""
+    """Whether there was no connection (dns, connect, tls), robots.txt could not be read, or one of its pages blocked a
+    worker until the worker was killed."""
     blocked: bool = False
-    """The host asked for a pause (429, 503, Retry-After)."""
+    """Whether the host asked for a pause (429, 503, Retry-After)."""
     retry_after_seconds: float | None = None
-    """The pause of its Retry-After, if there was one."""
+    """Pause of the Retry-After header, if there was one."""
     latency_seconds: float | None = None
     address: str = ""
     robots: RobotsRecord | None = None
-    """The robots.txt that a gate has read."""
+    """robots.txt that a gate has read."""
     sign: bool | None = None
-    """With trap detection: whether the page looks like part of a trap. None: not judged."""
+    """With trap detection: whether the page looks like part of a trap. None if it was not judged."""
 
 
 class Outcome(msgspec.Struct, kw_only=True):
-    """One commit: the ending, the out-links, the items and the host news, true together or not at all.
+    """One commit: the ending, the out-links, the items and the host news. It takes effect as a whole or not at all.
 
-    A large page commits in parts: ``more`` says that another part follows. The links of a part are
-    added at once, its items are staged under the lease's epoch, and the last part shows them; if it
-    ends otherwise than done, it drops them.
+    A large page commits in parts: ``more`` says that another part follows. The links of a part are added at once. Its
+    items are staged under the lease's ``epoch`` (fencing token), and published by the last part; if that ends otherwise
+    than done, they are dropped.
     """
 
     lease: Lease
@@ -71,32 +71,32 @@ class Outcome(msgspec.Struct, kw_only=True):
     items: list[NewItem] = []
     """Records and rejects in the order the spider yielded them, then the reference to the archived page."""
     error_class: str = ""
-    """For retry, dead and excluded: dns, connect, …, http_4xx, callback; or the rule that excluded it."""
+    """For retry, failed and excluded: dns, connect, …, http_4xx, callback; or the rule that excluded it."""
     error: str = ""
-    """Message or traceback, for people."""
+    """Message or traceback, for operators."""
     status: int = 0
-    """The HTTP status, if there was one."""
+    """HTTP status, if there was one."""
     retry_seconds: float = 0.0
     """For retry: delay until the next attempt."""
     max_attempts: int = 0
-    """For retry: attempts of this request before it is dead; 0: the setting of that name."""
+    """For retry: attempts before the request fails; 0: the setting of that name."""
     touched: bool = True
-    """False: no network was touched, so the host's politeness slot is given back."""
+    """Whether the network was used. If False, the host's politeness slot is returned."""
     more: bool = False
     after: int | None = None
-    """For a part: number of items in the earlier parts of its page. A part that is sent again after a lost answer is
-    recognised by it, so that its items are staged once. None: unknown, the part counts as new."""
+    """For a part: number of items in the earlier parts of its page. It identifies a part that is resent after a lost
+    answer, so that its items are staged once. None: unknown; the part counts as new."""
     news: HostNews | None = None
     tally: dict[str, int] = {}
-    """Added to the job's counters if the commit is accepted: bytes, duplicates, outside:RULE …"""
+    """Counts that are added to the job's counters if the commit is accepted: bytes, duplicates, outside:RULE …"""
     proxy_news: ProxyNews | None = None
-    """What was seen of the proxy of the lease."""
+    """Observations about the proxy of the lease."""
     page: PageRecord | None = None
-    """The new record of the page, in a job that recrawls; None: it stays as it is, and the page stays due."""
+    """New record of the page, in a job that recrawls. If None, the record is unchanged, and the page stays due."""
     cookies: CookieNews | None = None
-    """What the answer has changed in its jar; with the last part of a page only."""
+    """Changes of the cookie jar by the response; only in the last part of a page."""
     session_news: SessionNews | None = None
-    """What the answer tells of the session that the frontier has taken for it."""
+    """Observations about the session that the frontier has assigned."""
 
 
 class HostTrouble(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,26 +110,26 @@ class HostTrouble(msgspec.Struct, frozen=True, kw_only=True):
     strikes: int
     """Blocks and failed connections in a row."""
     pause_seconds: float
-    """Until its next request may start."""
+    """Time until its next request may start."""
     given_up: bool
-    """The host is down or its budget is spent; its queue is buried."""
+    """Whether the host is down or its budget is spent; its queue is emptied."""
     rule: str = ""
-    """The setting of the budget, when it is spent."""
+    """Setting of the budget, if it is spent."""
     pages: int = 0
     """Pages that were counted against the budget."""
 
 
 class Committed(msgspec.Struct, frozen=True):
-    """The answer to a commit."""
+    """Answer to a commit."""
 
     accepted: list[bool]
-    """One per outcome; False: the lease was no longer current, and nothing of the outcome took effect."""
+    """One per outcome. False: the epoch (fencing token) of the lease was outdated, and the outcome had no effect."""
     grant: Grant | None = None
-    """New leases, when the commit asked for some."""
+    """New leases, if the commit asked for some."""
     new_links: int = 0
-    """Of the accepted links, those that were not known."""
+    """Number of accepted links that were new."""
     troubles: list[HostTrouble] = []
-    """In the order of the outcomes."""
+    """Troubles of hosts, in the order of the outcomes."""
     jars: list[int] = []
-    """Of each accepted outcome that had cookies the version of its jar after it; 0: others had changed the jar since
-    the version that the outcome names. A call that is sent again is not told."""
+    """For each accepted outcome with cookies, the new version of its jar; 0 if others had changed the jar since the
+    version that the outcome names. Empty for a call that is resent."""

@@ -1,4 +1,4 @@
-"""Proxy of a job's pool: its stored record, what a commit tells of it, and what people are told of it."""
+"""Proxy of a job's pool: its stored record, its observations in a commit, and its view in reports."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ ID_CHARS = 10
 
 
 def proxy_id(url: str, secret: bytes) -> str:
-    """The short id of a proxy in one job. Two users of one gateway are two proxies, so it is made of the whole URL.
+    """Return the short id of a proxy in one job. Two users of one gateway are two proxies, so the whole URL is hashed.
 
-    With the job's secret, because ids are shown: a bare hash would let anybody try passwords.
+    The hash is keyed with the job's secret because ids are shown: a plain hash would allow guessing passwords.
     """
     return hmac.new(secret, url.encode(), hashlib.blake2b).hexdigest()[:ID_CHARS]
 
@@ -27,33 +27,33 @@ class ProxyState(enum.IntEnum):
 
     ACTIVE = 0
     DRAINING = 1
-    """It gets no new requests, and those in flight go on."""
+    """It gets no new requests; those in flight continue."""
     REMOVED = 2
-    """As draining; its record is forgotten when nothing is in flight."""
+    """Like draining; its record is deleted when nothing is in flight."""
 
 
 class ProxyRecord(msgspec.Struct, array_like=True):
-    """A proxy as frontiers store it, in every backend alike (frontier/redis/lua/8_proxies.lua has the same fields)."""
+    """A proxy as all frontiers store it (frontier/redis/lua/8_proxies.lua has the same fields)."""
 
     id: str
     url: str
-    """With user and password."""
+    """URL with user and password."""
     owner: str
     until: float
-    """It is gone by then unless it is registered again; 0: it stays."""
+    """Time when it is removed unless it is registered again; 0: never."""
     state: ProxyState = ProxyState.ACTIVE
     in_flight: int = 0
     served: int = 0
-    """The number of its newest grant among all grants of the pool."""
+    """Number of its newest grant among all grants of the pool."""
     answers: int = 0
     failures: int = 0
     streak: int = 0
     """Failures since its last answer."""
     rests: int = 0
-    """How often the time that it rests is doubled."""
+    """Number of doublings of its resting time."""
     rest_until: float = 0.0
     banned_until: float = 0.0
-    """By hand, for all hosts."""
+    """End of a ban by an operator, for all hosts."""
     success: float = 1.0
     """Moving average: 1 for an answer, 0 for a failure."""
     latency_seconds: float = 0.0
@@ -71,70 +71,71 @@ class ProxyRecord(msgspec.Struct, array_like=True):
 
 
 class ProxyPair(msgspec.Struct, array_like=True):
-    """What is remembered of one proxy at one host: nothing, unless it had trouble there."""
+    """State of one proxy at one host; stored only if it had trouble there."""
 
     id: str
     failures: int = 0
-    """In a row."""
+    """Failures in a row."""
     bans: int = 0
-    """How often its cool-off is doubled."""
+    """Number of doublings of its cool-off."""
     until: float = 0.0
-    """It is banned at this host until then."""
+    """End of its ban at this host."""
 
 
 class HostProxies(msgspec.Struct, array_like=True):
-    """What is remembered of the proxies at one host."""
+    """State of the proxies at one host."""
 
     kept: str = ""
-    """The proxy that the host keeps (rotation per host)."""
+    """Proxy that the host keeps (rotation per host)."""
     suspects: list[str] = []
-    """Up to two proxies whose last failure may have been the host's, since it last answered."""
+    """Up to two proxies whose last failure may have been the host's fault, since it last answered."""
     pairs: list[ProxyPair] = []
 
     def pair(self, proxy: str) -> ProxyPair | None:
-        """What is remembered of a proxy; None: nothing."""
+        """Return the state of a proxy; None if there is none."""
         return next((pair for pair in self.pairs if pair.id == proxy), None)
 
     @property
     def is_empty(self) -> bool:
-        """Whether it need not be stored."""
+        """Whether there is nothing to store."""
         return not (self.kept or self.suspects or self.pairs)
 
 
 class ProxyFault(enum.IntEnum):
-    """Whose fault it was that a request failed behind a proxy."""
+    """Cause of a failure of a request through a proxy."""
 
     NONE = 0
-    """It did not fail, or not by the proxy: the proxy has done its work."""
+    """No failure, or not by the proxy: the proxy has done its work."""
     PROXY = 1
-    """The proxy's: it could not be reached, or refused its service."""
+    """The proxy: it could not be reached, or refused the request."""
     UNSURE = 2
-    """The proxy's or the host's; the host's when two proxies agree."""
+    """The proxy or the host; the host if two proxies agree."""
     BANNED = 3
-    """The host does not serve this proxy any more."""
+    """The host no longer serves this proxy."""
     UNWANTED = 4
-    """A hook wants another proxy for the next attempt; nobody is blamed."""
+    """A hook wants another proxy for the next attempt; neither is blamed."""
 
 
 class ProxyNews(msgspec.Struct, frozen=True, kw_only=True):
-    """What a commit tells of the proxy of its lease."""
+    """Observations of a commit about the proxy of its lease."""
 
     fault: ProxyFault = ProxyFault.NONE
     latency_seconds: float | None = None
-    """Of an answer."""
+    """Latency of a response."""
     bytes: int = 0
-    """On the wire."""
+    """Bytes on the wire."""
 
 
 class ProxySeen(msgspec.Struct, frozen=True, kw_only=True):
-    """A proxy as ``Frontier.proxies`` tells of it. Durations are from now on."""
+    """A proxy as ``Frontier.proxies`` returns it. Durations are counted from now."""
 
     id: str
     url: str
-    """With user and password: workers need them. ``shown`` is for people."""
+    """URL with user and password, which workers need. ``shown`` has none."""
     owner: str
+    """Process that registered it."""
     expires_seconds: float | None = None
-    """It is gone then, unless it is registered again; None: it stays."""
+    """Time until it is removed unless it is registered again; None: never."""
     draining: bool = False
     in_flight: int = 0
     answers: int = 0
@@ -142,11 +143,11 @@ class ProxySeen(msgspec.Struct, frozen=True, kw_only=True):
     success_rate: float = 1.0
     latency_seconds: float = 0.0
     resting_seconds: float = 0.0
-    """After failures in a row it gets nothing for so long."""
+    """How long it still gets no requests, after failures in a row."""
     banned_seconds: float = 0.0
-    """By hand, for all hosts."""
+    """How long an operator's ban for all hosts still lasts."""
     banned_hosts: dict[str, float] = {}
-    """Hosts that it is banned at, and for how long."""
+    """Hosts at which it is banned, with the remaining time."""
     bytes: int = 0
     error: str = ""
     """Class of its last failure."""
@@ -161,9 +162,9 @@ class ProxySeen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def shown_proxy(url: str) -> str:
-    """The URL of a proxy without credentials, and its user, which tells two proxies of one gateway apart.
+    """Return the URL of a proxy without credentials, with its user to distinguish two proxies of one gateway.
 
-    A user without a password may be a token.
+    A user without a password is left out, because it may be a token.
     """
     shown = shown_url(url)
     user, colon, _ = url.partition("://")[2].rpartition("@")[0].partition(":")
@@ -171,7 +172,7 @@ def shown_proxy(url: str) -> str:
 
 
 def seen_of(record: ProxyRecord, now: float, banned_hosts: dict[str, float]) -> ProxySeen:
-    """What people and workers are told of a proxy; ``banned_hosts``: by the time when the ban ends."""
+    """Return the view of a proxy for workers and reports; ``banned_hosts`` has the time when each ban ends."""
     return ProxySeen(
         id=record.id,
         url=record.url,

@@ -19,31 +19,31 @@ from skitter.model.session import POOL, SESSION_NEED, SESSION_PATTERN, is_login_
 from skitter.model.url import canonical, host_key
 
 RequestId = NewType("RequestId", int)
-"""64 bits, signed, as SQLite and Redis keep integers."""
+"""Signed 64-bit integer, as SQLite and Redis store integers."""
 
 STORED_VERSION = 1
 OPTIONS_VERSION = 3
-"""Of a request with options that an older skitter does not know, and would leave out. (2 begins a payload whose host
-key Redis has left out.)"""
+"""Stored version of a request with options that an older skitter does not know and would ignore. (Version 2 is a
+payload whose host key Redis has removed.)"""
 RENDER_VERSION = 4
-"""Of a request that is rendered, which an older skitter would fetch without a browser."""
+"""Stored version of a rendered request, which an older skitter would fetch without a browser."""
 BROWSER_NEED = "browser"
-"""The need of requests that are rendered."""
+"""Need of rendered requests."""
 FILE_CALLBACK, FILE_ERRBACK = "save_file", "file_failed"
-"""Methods of every spider, for requests of ``response.download``."""
+"""Methods of every spider that handle requests of ``response.download``."""
 NOT_RENDERED = (FILE_CALLBACK, "parse_sitemap")
-"""Callbacks whose requests are not rendered by a pattern."""
+"""Callbacks whose requests are never rendered because of a pattern."""
 DEFAULT_METHOD = str(b"GET", "ascii")
-"""The default of ``method``, an object of its own: with a form, a GET that somebody has written is told from it."""
+"""Default of ``method``. It is a separate object, to distinguish it from an explicit GET in a request with a form."""
 MAX_TIMEOUT_SECONDS = 86_400.0
 MAX_ATTEMPTS = 1_000
 _NO_BODY = b""
 _CALLBACKS = (str, MethodType)
 StoredInt = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
-"""As large as every store can keep."""
+"""Integer that every store can keep."""
 _NEED = re.compile(r"[A-Za-z0-9._-]{1,64}")
 StoredNeed = Annotated[str, msgspec.Meta(pattern=r"^(?:login:)?[A-Za-z0-9._@+-]{0,64}\Z")]
-"""Short enough to be a part of a key's name, and without what separates such parts."""
+"""Name that is short enough for a part of a key, and without the separators of such parts."""
 _PROXY = re.compile(r"(?:https?|socks(?:4a?|5h?))://[!-~]{1,2000}")
 StoredTimeout = Annotated[float, msgspec.Meta(gt=0, le=MAX_TIMEOUT_SECONDS)]
 StoredAttempts = Annotated[int, msgspec.Meta(ge=1, le=MAX_ATTEMPTS)]
@@ -53,7 +53,7 @@ ALL_STATUSES: Literal["all"] = "all"
 
 
 class Priority(enum.IntEnum):
-    """Names for usual priorities of requests; every other whole number is one too, and the highest is served first."""
+    """Names of common priorities of requests. Any other whole number is valid too; the highest is served first."""
 
     LOW = -100
     NORMAL = 0
@@ -62,60 +62,60 @@ class Priority(enum.IntEnum):
 
 
 class RequestFields(msgspec.Struct, omit_defaults=True):
-    """The fields of a request, unchecked: for requests that skitter makes itself, such as those for links of a page."""
+    """Fields of a request without checks, for requests that skitter creates itself, such as links of a page."""
 
     url: str
-    """Absolute; ``response.follow`` takes relative ones."""
+    """Absolute URL; ``response.follow`` accepts relative ones."""
     callback: Any = None
-    """The method of the spider that gets the response, or its name. None: ``parse``."""
+    """Method of the spider that gets the response, or its name. None means ``parse``."""
     errback: Any = None
-    """The method of the spider that gets a Failure when the request is given up, or its name."""
+    """Method of the spider that gets a Failure if the request fails, or its name."""
     method: str = DEFAULT_METHOD
-    """The HTTP method. With ``form``, ``json`` or ``files`` it is POST unless it is given."""
+    """HTTP method. With ``form``, ``json`` or ``files`` the default is POST."""
     headers: dict[str, str] = {}
-    """Sent besides those of the crawler, or in their place."""
+    """Headers that extend or replace those of the crawler."""
     body: bytes = _NO_BODY
-    """Sent as it is. It is a part of what tells two requests apart."""
+    """Body, sent unchanged. It is part of the identity of the request."""
     cookies: dict[str, str] = {}
-    """Sent with this request only."""
+    """Cookies that are sent with this request only."""
     meta: dict[str, Any] = {}
-    """Values for the callback, as ``response.meta``. They are not sent."""
+    """Values for the callback, available as ``response.meta``. They are not sent."""
     cb_kwargs: dict[str, Any] = {}
     """Keyword arguments for the callback."""
     priority: StoredInt = 0
-    """The highest is served first: a whole number, or a name of ``Priority``."""
+    """Priority: a whole number, or a name of ``Priority``. The highest is fetched first."""
     dont_filter: bool = False
-    """Fetch it even if the same page is known already."""
+    """Fetch the page even if it is a duplicate."""
     is_list: bool = False
-    """A page of links, whose links change: fetched in every run, also with the setting ``dedup_scope=job``."""
+    """Whether the page is a list whose links change: it is fetched in every run, even with ``dedup_scope=job``."""
     need: StoredNeed = ""
-    """What a worker must have at the moment to be given it, by a short name; empty: every worker may be."""
+    """Short name of a capability that a worker must have to get this request. If empty, any worker may get it."""
     depth: int = 0
-    """Links from a seed. Set by the worker."""
+    """Number of links from a seed. Set by the worker."""
     referrer: str | None = None
-    """The page the link stood on. Set by the worker."""
+    """Page on which the link was found. Set by the worker."""
     chain: tuple[str, ...] = ()
-    """The URLs that redirected here, first one first. Set by the worker."""
+    """URLs that redirected here, in order. Set by the worker."""
     seed: bool = False
-    """Typed by the user, or a redirect of such a one: its host key joins the scope. Set by the worker."""
+    """Whether it is a seed, or the destination of a redirected seed: its host comes into scope. Set by the worker."""
     timeout: StoredTimeout | None = None
-    """Seconds from its start to the last byte of its body, in place of the setting ``timeout_seconds``."""
+    """Maximum seconds from its start to the last byte of its body, instead of the setting ``timeout_seconds``."""
     max_attempts: StoredAttempts | None = None
-    """In place of the setting of that name; 1: it is never tried again, even if its host asks for a pause."""
+    """Overrides the setting of that name. With 1 it is never retried, even if its host asks for a pause."""
     handle_statuses: Sequence[StoredStatus] | Literal["all"] = ()
-    """Statuses besides 2xx, and besides those of the spider, whose pages the callback wants to see; or ``"all"``."""
+    """Statuses besides 2xx, and besides those of the spider, whose responses the callback gets; or ``"all"``."""
     session: StoredSession | None = ""
-    """The session whose cookies it sends, and that keeps those of its answer; empty: the job's own. A name is a part of
-    what tells two requests apart. None: no cookies are sent but ``cookies``, and none are kept."""
+    """Session whose cookies are sent and updated. If empty, the job's own. A name is part of the identity of the
+    request. With None only ``cookies`` are sent, and no cookies are kept."""
     proxy: str = ""
-    """The URL of a proxy for this request alone, in place of the job's pool and of the setting ``proxy``. It is no part
-    of the identity."""
+    """URL of a proxy for this request, instead of the job's pool and the setting ``proxy``. It is not part of the
+    identity."""
     render: bool = False
-    """Let a browser load the page and run its scripts (docs/how-to/render-pages.md). It is a part of what tells two
-    requests apart, and gives the request the need ``browser``."""
+    """Load the page in a browser and run its scripts (docs/how-to/browser.md). It is part of the identity of the
+    request, and gives it the need ``browser``."""
     actions: Sequence[Any] = ()
-    """What the browser does with the page before its content is taken: ``WaitFor``, ``Click``, ``Scroll``, ``Fill``,
-    ``JavaScript``, ``Screenshot``. They are a part of what tells two requests apart."""
+    """Actions in the browser before the content is taken: ``WaitFor``, ``Click``, ``Scroll``, ``Fill``,
+    ``JavaScript``, ``Screenshot``. They are part of the identity of the request."""
 
     def __repr__(self) -> str:
         # The repr is written to tracebacks and logs: no headers, no cookies, no password.
@@ -123,25 +123,25 @@ class RequestFields(msgspec.Struct, omit_defaults=True):
 
 
 class Request(RequestFields):
-    """A URL to fetch, with everything the page's callback will want to know.
+    """A URL to fetch, with everything that its callback needs.
 
-    ``callback`` and ``errback`` are methods of the spider or their names; ``None`` is ``parse``. ``headers`` are a dict
-    or a list of pairs, ``body`` is bytes or text. ``meta`` and ``cb_kwargs`` hold plain values (text, numbers, bytes,
-    lists, dicts, dates and the like): they are stored and may be read on another machine. A higher ``priority``, a
-    number or one of ``Priority``, is served first. What is of a wrong type is a RequestError at once.
+    ``callback`` and ``errback`` are methods of the spider or their names; ``None`` means ``parse``. ``headers`` are
+    a dict or a list of pairs, ``body`` is bytes or text. ``meta`` and ``cb_kwargs`` hold plain values (text,
+    numbers, bytes, lists, dicts, dates and the like), because they are stored and may be read on another machine. A
+    request with a higher ``priority``, a number or one of ``Priority``, is fetched first. A value of a wrong type
+    raises RequestError at once.
 
-    ``form``, ``json`` and ``files`` become the method, a header and the body: they are not kept. A header that is given
-    wins over theirs. So two requests with the same form are one page.
-    """
+    ``form``, ``json`` and ``files`` are converted to a method, a header and a body. An explicit header takes
+    precedence. Two requests with the same form are therefore the same page."""
 
     form: Any = None
-    """Fields of a form: a dict, whose values may be lists, or pairs in their order; text, bytes and numbers. Sent as
-    the body, or with ``method="GET"`` added to the query of the URL."""
+    """Form fields: a dict, whose values may be lists, or pairs in order; text, bytes and numbers. Sent as the body,
+    or added to the query of the URL with ``method="GET"``."""
     json: Any = None
-    """A value that is sent as JSON; its keys stay in their order."""
+    """Value that is sent as JSON; its keys keep their order."""
     files: Any = None
-    """Files by the names of their fields, sent as ``multipart/form-data`` together with ``form``: bytes, a ``Path``,
-    which is read at once, or a tuple of file name, content and, if need be, content type."""
+    """Files by field name, sent as ``multipart/form-data`` together with ``form``: bytes, a ``Path``, which is read
+    at once, or a tuple of file name, content and optionally content type."""
 
     def __post_init__(self) -> None:  # noqa: C901  a row of looks, of which most find nothing
         # A page makes up to a hundred of them: what most leave as it is costs one look. (What is wrong and empty, such
@@ -176,7 +176,7 @@ class Request(RequestFields):
             _check_rendering(self)
 
     def replace(self, **changes: Any) -> Request:
-        """A copy with some fields changed. A new ``form``, ``json`` or ``files`` stands in place of the body."""
+        """Return a copy with some fields changed. A new ``form``, ``json`` or ``files`` replaces the body."""
         # Not structs.replace, which checks nothing before msgspec 0.21.
         fields = msgspec.structs.asdict(self)
         if not _CONTENT.isdisjoint(changes):
@@ -186,39 +186,40 @@ class Request(RequestFields):
 
 
 class Links(list[str]):
-    """Absolute URLs to follow, each as a plain request: what ``response.links()`` gives.
+    """Absolute URLs to follow, each as a plain request, as returned by ``response.links()``.
 
-    A spider may yield them as they are. The worker looks at them as a whole, which costs a tenth of a
-    Request each; on most pages almost all of them are known already.
-    """
+    A spider may yield them as they are. The worker handles them as a whole, which costs a tenth of a Request each;
+    on most pages almost all of them are duplicates."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
-    """A request as frontiers take it: its identity, what orders it, and its opaque stored form."""
+    """A request as frontiers receive it: its identity, host key, priority and opaque stored form."""
 
     id: RequestId
     host_key: str
     priority: int
     payload: bytes
     permits: bool = False
-    """A seed, or where one was redirected to: its host key joins the scope."""
+    """Whether its host key joins the scope: for a seed, or the destination of a redirected seed."""
     trusts: bool = False
-    """A seed: the network guard lets its host key through. Where it was redirected to a stranger may have chosen."""
+    """Whether the network guard lets its host key through: for a seed, but not for every redirect, because the server
+    chooses the destination."""
     repeats: bool = False
-    """A seed, a list or an unfiltered request: queued even if an earlier run has delivered its page."""
+    """Whether it is queued even if an earlier run delivered its page: for a seed, a list or an unfiltered request."""
     need: str = ""
-    """See ``Request.need``. It is no part of the identity."""
+    """See ``Request.need``. It is not part of the identity."""
     exact: bool = False
-    """Never taken for known by a Bloom filter: a ``dont_filter`` request. A seed that trusts is not either."""
+    """Whether a Bloom filter must never treat it as a duplicate: for a ``dont_filter`` request. The same applies to
+    seeds with ``trusts``."""
 
 
 def is_need(name: object) -> bool:
-    """Return whether this may be the name of a need."""
+    """Return whether this is a valid name of a need."""
     return isinstance(name, str) and _NEED.fullmatch(name) is not None
 
 
 class Fingerprinter:
-    """Identities of requests within one job. The job's secret keys the hash: nobody can craft a collision."""
+    """Computes identities of requests within one job. The job's secret keys the hash, against crafted collisions."""
 
     __slots__ = ("_has_pool", "_keyed", "_named", "_names_sessions", "_rendered")
 
@@ -231,9 +232,9 @@ class Fingerprinter:
         names_sessions: bool = False,
         render_patterns: Sequence[str] = (),
     ) -> None:
-        """``ignore_sessions``: two URLs that differ in a session id are the same page. ``has_pool``,
-        ``names_sessions``: the frontier hands out sessions of a pool, or those that have names. ``render_patterns``:
-        regular expressions of URLs whose pages are rendered, whoever asks for them.
+        """``ignore_sessions``: two URLs that differ only in a session id are the same page. ``has_pool``,
+        ``names_sessions``: the frontier assigns sessions of a pool, or named ones. ``render_patterns``: regular
+        expressions of URLs whose pages are always rendered.
         """
         self._has_pool = has_pool
         self._names_sessions = names_sessions or has_pool
@@ -248,7 +249,7 @@ class Fingerprinter:
 
     @classmethod
     def of_job(cls, job: Job) -> Fingerprinter:
-        """Make the fingerprinter of a job's settings, the same in every process of the job."""
+        """Return the fingerprinter for a job's settings, the same in every process of the job."""
         settings = job.spec.settings
         return cls(
             job.secret,
@@ -265,14 +266,14 @@ class Fingerprinter:
         return self._named(url)
 
     def fingerprint(self, method: str, url: str, body: bytes = b"") -> RequestId:
-        """64 bits over method, canonical URL and body."""
+        """Return a 64-bit hash of method, canonical URL and body."""
         verb, name = method.encode(), self._named(url).encode()
         return self._hash(b"%d:%b%d:%b%d:%b" % (len(verb), verb, len(name), name, len(body), body))
 
     def request_id(
         self, request: RequestFields, parent: int = 0, place: int = 0, *, filtered: bool = True
     ) -> RequestId:
-        """The fingerprint; unfiltered requests are told apart by parent and place, so a repeated add is the same."""
+        """Return the fingerprint. Parent and place distinguish unfiltered requests, so a repeated add is the same."""
         fingerprint = self.fingerprint(request.method, request.url, request.body)
         if request.callback == FILE_CALLBACK:
             # Whether a file is stored must not depend on whether a link to it was followed first.
@@ -294,7 +295,7 @@ class Fingerprinter:
     ) -> Entry:
         """Return the frontier's entry for a request, whose URL must be absolute (``model.url.absolute``).
 
-        ``trusts``: of a hop, that it stays where the user meant to go (``policy.redirects.stays``).
+        ``trusts``: whether a redirect stays on the site that the user named (``policy.redirects.stays``).
         """
         if self._rendered and not request.render and self._is_rendered(request):
             request = msgspec.structs.replace(request, render=True)
@@ -311,14 +312,14 @@ class Fingerprinter:
         )
 
     def _is_rendered(self, request: RequestFields) -> bool:
-        """Whether the setting wants it to be rendered: a page, and neither a file nor a sitemap."""
+        """Whether a setting requires rendering: for pages, not for files and sitemaps."""
         is_page = request.method == "GET" and not request.body and not request.need
         if not is_page or request.callback in NOT_RENDERED:
             return False
         return any(pattern.search(request.url) for pattern in self._rendered)
 
     def _need(self, request: RequestFields) -> str:
-        """What a request needs besides: a browser, and its session, where the frontier hands it out."""
+        """Return the need of a request, extended by a browser and by a session if the frontier assigns it."""
         words = {request.need} - {""}
         if request.render:
             words.add(BROWSER_NEED)
@@ -328,7 +329,7 @@ class Fingerprinter:
         return " ".join(sorted(words))
 
     def _hash(self, parts: bytes) -> RequestId:
-        """Hash parts that include their lengths, so that no two lists of parts give the same bytes."""
+        """Hash parts, which include their lengths so that no two lists of parts have the same bytes."""
         keyed = self._keyed.copy()
         keyed.update(parts)
         return RequestId(int.from_bytes(keyed.digest(), "big", signed=True))
@@ -355,10 +356,10 @@ EXPECTED = {
     "handle_statuses": 'a list of statuses from 100 to 999, or "all"',
     "proxy": "the URL of a proxy: http, https, socks4, socks4a, socks5 or socks5h",
     "session": "a name of at most 64 letters, digits and . _ @ + -, or None",
-    "render": "True or False, and True only of a GET request without a body and without another need",
-    "actions": "a list of WaitFor, Click, Scroll, Fill, JavaScript and Screenshot, of a request with render=True",
+    "render": "True or False, and True only for a GET request without a body and without another need",
+    "actions": "a list of WaitFor, Click, Scroll, Fill, JavaScript and Screenshot, for a request with render=True",
     "form": "a dict or a list of pairs, of text, bytes and numbers",
-    "json": "a value that JSON has",
+    "json": "a value that JSON can represent",
     "files": "a dict or a list of pairs, of names to bytes, a Path or a tuple (file name, content, content type)",
 }
 """Expected type of each field, for error messages."""
@@ -366,18 +367,18 @@ _CONTENT = frozenset({"form", "json", "files"})
 OPTIONS = _CONTENT | {"timeout", "max_attempts", "handle_statuses", "proxy", "session", "render", "actions"}
 """Fields that say how a request is sent and judged."""
 _HINTS = {
-    "callback": "another process may call it, so it is found by its name; values for it go into cb_kwargs",
-    "errback": "another process may call it, so it is found by its name; values for it go into meta",
-    "body": "json=… sends a value as JSON, form=… the fields of a form",
+    "callback": "another process may call it, so it is stored by its name; pass values in cb_kwargs",
+    "errback": "another process may call it, so it is stored by its name; pass values in meta",
+    "body": "use json=… to send a value as JSON, or form=… for the fields of a form",
     "form": 'as in form={"q": "books", "tag": ["new", "used"]}; a field without a value is ""',
     "json": "as in json={'page': 2}: dicts with text as keys, lists, text, finite numbers, True, False and None",
     "files": 'as in files={"photo": ("cat.png", content, "image/png")}; text is neither a path nor content',
-    "render": "a browser navigates; to send a form, render its page and use the actions Fill and Click",
+    "render": "a browser sends GET requests only; to submit a form, render its page and use the actions Fill and Click",
     "actions": 'as in actions=[WaitFor(".item"), Click("text=More")], from skitter; in JSON {"action": "click", …}',
     "cookies": 'as in cookies={"session": "abc"}',
     "headers": 'as in headers={"Accept-Language": "en"}',
     "proxy": 'as in proxy="http://user:password@proxy.example:3128"',
-    "url": "response.urljoin(…) gives one; of a selector, .get() gives the text",
+    "url": "response.urljoin(…) returns one; for a selector, use .get()",
 }
 
 
@@ -426,7 +427,7 @@ def _texts_by_name(request: Request, field: str, given: Any) -> dict[str, str]:
         pairs = list(given.items())
     elif field == "headers" and isinstance(given, (list, tuple)):
         if not all(isinstance(pair, (list, tuple)) and len(pair) == 2 for pair in given):
-            raise wrong(request, field, f"a {_kind(given)} of something else")
+            raise wrong(request, field, f"a {_kind(given)} of other values")
         pairs = list(given)
     else:
         raise wrong(request, field, _kind(given))
@@ -437,7 +438,7 @@ def _texts_by_name(request: Request, field: str, given: Any) -> dict[str, str]:
             kind = _kind(value if isinstance(name, str) else name)
             raise wrong(request, field, f"{kind} ({name!r:.50})")
         if name in found:
-            raise wrong(request, field, f"one name twice ({name!r:.50})")
+            raise wrong(request, field, f"the same name twice ({name!r:.50})")
         found[str.__str__(name)] = str.__str__(value)
     return found
 
@@ -510,7 +511,7 @@ def _check_rendering(request: Request) -> None:
         raise wrong(request, "render", _kind(request.render))
     if request.actions:
         if not request.render:
-            raise wrong(request, "actions", "of one without it")
+            raise wrong(request, "actions", "for a request without it")
         try:
             request.actions = checked_actions(request.actions)
         except ValueError as error:
@@ -518,7 +519,7 @@ def _check_rendering(request: Request) -> None:
     if request.need not in ("", BROWSER_NEED) and not is_login_need(request.need):
         raise wrong(request, "render", f"with need={request.need!r}")
     if request.method.upper() != "GET" or request.body:
-        raise wrong(request, "render", f"of a {request.method} request{' with a body' if request.body else ''}")
+        raise wrong(request, "render", f"for a {request.method} request{' with a body' if request.body else ''}")
 
 
 def _as_statuses(request: Request, given: Any) -> tuple[int, ...] | Literal["all"]:
@@ -530,7 +531,7 @@ def _as_statuses(request: Request, given: Any) -> tuple[int, ...] | Literal["all
         raise wrong(request, "handle_statuses", f"{_kind(given)} ({given!r:.50})")
     for status in given:
         if isinstance(status, bool) or not isinstance(status, int) or not 100 <= status <= 999:
-            raise wrong(request, "handle_statuses", f"{status!r:.50} among them")
+            raise wrong(request, "handle_statuses", f"a list with {status!r:.50}")
     return tuple(sorted({int(status) for status in given}))
 
 
@@ -549,7 +550,7 @@ _UNCHECKED = msgspec.msgpack.Decoder(RequestFields, ext_hook=read_extension)
 
 
 def encode(request: RequestFields) -> bytes:
-    """The stored form: a version byte and msgpack. Callbacks must already be names."""
+    """Return the stored form: a version byte and msgpack. Callbacks must already be names."""
     try:
         if request.meta or request.cb_kwargs:
             request = msgspec.structs.replace(
@@ -583,7 +584,7 @@ def _wrong_as_stored(request: RequestFields, error: msgspec.ValidationError) -> 
     """Return the error in plain words; msgspec's own message names the field as ``$.headers[...]``."""
     field = str(error).rpartition("$.")[2].strip("`").partition("[")[0]
     if field not in EXPECTED:
-        return RequestError(f"a request with a wrong value: {_shown(request.url)}: {field}")
+        return RequestError(f"a request has a wrong value: {_shown(request.url)}: {field}")
     value = getattr(request, field)
     return wrong(request, field, repr(value)[:50] if isinstance(value, int) else _kind(value))
 
@@ -594,6 +595,6 @@ def decode(payload: bytes) -> Request:
         known = f"{STORED_VERSION}, {OPTIONS_VERSION} and {RENDER_VERSION}"
         raise FormatError(
             f"a stored request has an unknown version: {payload[:1].hex()}",
-            hint=f"this skitter reads versions {known}; upgrade it or start the job with --fresh",
+            hint=f"this version of skitter reads {known}; upgrade it, or start the job with --fresh",
         )
     return _DECODER.decode(payload[1:])

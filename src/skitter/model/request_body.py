@@ -30,8 +30,8 @@ def take_content(request: Request) -> None:
     names = [name for name, is_given in given.items() if is_given]
     if len(names) > 1 and names != ["form", "files"]:
         raise RequestError(
-            f"a request has one content, not {' and '.join(names)}: {shown_url(request.url)}",
-            hint="form and files go together; body, json and form do not",
+            f"a request can have only one kind of content, not {' and '.join(names)}: {shown_url(request.url)}",
+            hint="form and files can be combined; body, json and form cannot",
         )
     is_get = request.method is not DEFAULT_METHOD and request.method.upper() == "GET"
     if is_get and form is not None and not files:
@@ -49,7 +49,7 @@ def take_content(request: Request) -> None:
     if len(body) > MAX_CONTENT_BYTES:
         raise RequestError(
             f"a request's content has more than {MAX_CONTENT_BYTES} bytes: {shown_url(request.url)}",
-            hint="it is stored whole until it is sent; what is larger is better sent by a program of your own",
+            hint="it is stored until it is sent; send larger content with a program of your own",
         )
     request.body = body
     if not any(name.lower() == "content-type" for name in request.headers):
@@ -83,7 +83,7 @@ def _pairs(request: Request, field: str, given: Any) -> Iterator[tuple[bytes, An
     elif isinstance(given, (list, tuple)):
         pairs = list(given)
         if any(not isinstance(pair, (list, tuple)) or len(pair) != 2 for pair in given):
-            raise wrong(request, field, f"a {type(given).__name__} of something else")
+            raise wrong(request, field, f"a {type(given).__name__} of other values")
     else:
         raise wrong(request, field, type(given).__name__)
     for name, value in pairs:
@@ -99,7 +99,7 @@ def _bytes(request: Request, field: str, value: str | bytes | float) -> bytes:
         return str(value).encode()
     except UnicodeEncodeError as error:
         half = error.object[error.start : error.end]
-        raise wrong(request, field, f"text with half a character in it ({half!a:.20})") from error
+        raise wrong(request, field, f"text with half a surrogate pair ({half!a:.20})") from error
 
 
 def _json_body(request: Request, value: Any) -> bytes:
@@ -136,7 +136,7 @@ def _file_part(request: Request, name: bytes, value: Any) -> Part:
     if file_name is None:
         file_name = name
     if not isinstance(file_name, (str, bytes)) or not isinstance(content_type, str):
-        raise wrong(request, "files", f"a tuple whose file name or content type is no text ({name!r:.50})")
+        raise wrong(request, "files", f"a tuple whose file name or content type is not text ({name!r:.50})")
     if not content_type.isascii() or not content_type.isprintable():
         raise wrong(request, "files", f"a content type that cannot be sent ({content_type!a:.50})")
     if isinstance(content, Path):
@@ -151,7 +151,7 @@ def _read(request: Request, path: Path) -> bytes:
     try:
         # Not what never ends, such as a pipe.
         if not path.is_file():
-            raise wrong(request, "files", f"a path that is no file ({path})")
+            raise wrong(request, "files", f"a path that is not a file ({path})")
         with path.open("rb") as file:
             return file.read(MAX_CONTENT_BYTES + 1)
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Schedules: when a command runs, its ticks, and the rows of their history."""
+"""Schedules of commands, their ticks, and the history of the ticks."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any
 import msgspec
 
 SCHEDULE_VARIABLE = "SKITTER_SCHEDULE"
-"""The environment variable by which a scheduler tells a command whose it is."""
+"""Environment variable in which a scheduler passes the schedule to a command."""
 
 
 class Overlap(enum.StrEnum):
-    """What becomes of a tick while the run of an earlier one goes on."""
+    """Handling of a tick while the run of an earlier tick is still in progress."""
 
     SKIP = "skip"
     QUEUE = "queue"
-    """It waits, and starts when the earlier run has ended."""
+    """The tick waits and starts when the earlier run has ended."""
     REPLACE = "replace"
-    """The earlier run is stopped, and a fresh one begins."""
+    """The earlier run is stopped and a fresh run starts."""
     ALLOW = "allow"
-    """Both run, each tick as a job of its own: JOB@TIME."""
+    """Both run; each tick is a separate job named JOB@TIME."""
 
 
 class CatchUp(enum.StrEnum):
-    """What becomes of ticks whose time passed while no scheduler ran."""
+    """Handling of ticks whose time passed while no scheduler was running."""
 
     NONE = "none"
     LATEST = "latest"
@@ -34,19 +34,19 @@ class CatchUp(enum.StrEnum):
 
 
 class TickOutcome(enum.StrEnum):
-    """What became of a tick."""
+    """Outcome of a tick."""
 
     DONE = "done"
     FAILED = "failed"
     RUNNING = "running"
     SKIPPED = "skipped"
-    """A scheduler saw it, and a rule kept it from running."""
+    """A scheduler processed the tick, and a rule prevented it from running."""
     MISSED = "missed"
-    """Its time passed before it could start."""
+    """The tick could not start in time."""
 
 
 class Schedule(msgspec.Struct, frozen=True, kw_only=True):
-    """A command, and when it runs: by a cron expression in a time zone, or every so many seconds."""
+    """Command with its times: a cron expression in a time zone, or an interval in seconds."""
 
     name: str
     command: list[str]
@@ -54,62 +54,62 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     cron: str = ""
     timezone: str = "UTC"
     every_seconds: float = 0.0
-    """Instead of ``cron``."""
+    """Interval, used instead of ``cron``."""
     anchor: float = 0.0
     """Time that intervals are counted from."""
     overlap: Overlap = Overlap.SKIP
     catch_up: CatchUp = CatchUp.LATEST
     start_within_seconds: float | None = None
-    """A tick that could not start for so long is missed; None: it may start at any time."""
+    """A tick that could not start within this time is missed; None means no limit."""
     jitter_seconds: float = 0.0
-    """Each tick starts up to so much later, always the same for one tick."""
+    """Maximum delay of a tick. The delay of one tick is always the same."""
     until: float | None = None
-    """No tick is later than this."""
+    """Time after which there are no more ticks."""
     max_instances: int = 10
-    """With ``overlap=allow``: so many run at a time."""
+    """Maximum number of ticks that run at a time with ``overlap=allow``."""
     retries: int = 0
-    """So often a failed command is run again."""
+    """Maximum number of retries of a failed command."""
     retry_delay_seconds: float = 60.0
     job: str = ""
-    """The job of ``crawl`` and ``submit``; empty for other commands."""
+    """Job of ``crawl`` and ``submit``; empty for other commands."""
     frontier: str = ""
-    """The frontier that the command names; empty: that of the scheduler."""
+    """Frontier that the command names; if empty, that of the scheduler."""
     takes_frontier: bool = False
-    """The command has the option --frontier, and does not give it."""
+    """Whether the command accepts ``--frontier`` and does not give it."""
     origin: str = ""
-    """The file that the schedule is from (skitter.toml); empty: it was added by command."""
+    """File that defines the schedule (skitter.toml); empty if it was added by a command."""
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """Who runs a tick, or leads, and until when."""
+    """Claim of a scheduler to run a tick or to lead, with its expiry."""
 
     owner: str
     boot: str
-    """Boot of the machine whose clock ``until`` is of; empty: the clock of a server, which has one boot for all."""
+    """Boot id of the machine whose clock ``until`` refers to; empty for the clock of a server, which all share."""
     until: float
 
 
 class Tick(msgspec.Struct, frozen=True, kw_only=True):
-    """A tick that waits or runs. Its key is (schedule, ``scheduled_at``)."""
+    """Waiting or running tick. Its key is (schedule, ``scheduled_at``)."""
 
     scheduled_at: float
     """Nominal time, in seconds since 1970, UTC."""
     start_at: float
-    """The same with jitter."""
+    """Nominal time plus jitter."""
     caught_up: bool = False
-    """Its time had passed while no scheduler ran."""
+    """Whether its time passed while no scheduler was running."""
     manual: bool = False
-    """By ``schedule run``."""
+    """Whether it was added by ``schedule run``."""
     claim: Claim | None = None
-    """None: it waits."""
+    """Claim of the scheduler that runs it; None while it waits."""
     epoch: int = 0
-    """Grows with every claim: what an earlier owner says is refused."""
+    """Fencing token: it grows with every claim, and reports of earlier owners are refused."""
     attempt: int = 1
     started_at: float = 0.0
     replaces: bool = False
-    """It has asked the run before it to stop, and will begin a fresh one."""
+    """Whether it has asked the previous run to stop, to start a fresh run."""
     replaced_by: float = 0.0
-    """The tick that has asked this one to stop."""
+    """Nominal time of the tick that has asked this one to stop."""
 
     @property
     def is_running(self) -> bool:
@@ -117,7 +117,7 @@ class Tick(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one tick. Times are seconds since 1970."""
+    """Result of one tick. Times are in seconds since 1970."""
 
     schedule: str
     scheduled_at: float
@@ -130,33 +130,33 @@ class HistoryRow(msgspec.Struct, frozen=True, kw_only=True):
     job: str = ""
     manual: bool = False
     node: str = ""
-    """The scheduler that ran it last."""
+    """Name of the scheduler that ran the tick last."""
     summary: dict[str, Any] = {}
-    """The object that the command printed with --json."""
+    """Object that the command printed with ``--json``."""
     output: str = ""
-    """The last lines that it printed."""
+    """Last lines that the command printed."""
 
 
 class ScheduleRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule as it is stored, with its ticks that wait or run."""
+    """Stored form of a schedule, with its waiting and running ticks."""
 
     schedule: Schedule
     added_at: float
     cursor: float
-    """Ticks until here were decided."""
+    """Time up to which ticks have been decided."""
     paused: bool = False
     ticks: list[Tick] = []
     started: list[float] = []
-    """Nominal times of the last ticks that have run, in order; with a clock that was set back they come again."""
+    """Nominal times of the last ticks that have run, in order. They would recur if the clock were set back."""
     floor: float = 0.0
-    """The latest that was removed from ``started``: no tick until here runs any more."""
+    """Latest time that was removed from ``started``. No tick up to this time runs again."""
 
 
 class JobSituation(enum.StrEnum):
-    """What a scheduled command would find of its job."""
+    """State in which a scheduled command would find its job."""
 
     STARTABLE = "startable"
-    """There is none, or it is finished, interrupted, or stopped by a limit."""
+    """The job does not exist, or it is finished, interrupted, or stopped by a limit."""
     WORKING = "working"
     PAUSED = "paused"
     STOPPED = "stopped by command"

@@ -45,7 +45,7 @@ def absolute(text: str, base: str | None = None) -> str:
     except (ValueError, TypeError) as error:
         if not isinstance(text, str):
             # None is the result of a selector that found nothing.
-            raise TypeError(f"a URL is text, not {type(text).__name__}") from error
+            raise TypeError(f"a URL must be text, not {type(text).__name__}") from error
         if base is None and not _SCHEME.match(text.strip()):
             raise UrlError(
                 "unparsable", f"not an absolute URL: {text[:200]}", hint=f"did you mean https://{text[:200]} ?"
@@ -53,14 +53,14 @@ def absolute(text: str, base: str | None = None) -> str:
         raise UrlError("unparsable", f"not a URL: {text[:200]}") from error
     rule = _flaw(href := parsed.href)
     if rule is not None:
-        raise UrlError(rule, f"not a URL to crawl ({rule}): {text[:200]}", hint="http and https only")
+        raise UrlError(rule, f"not a URL to crawl ({rule}): {text[:200]}", hint="use http or https")
     return _without_fragment(href)
 
 
 def refuse_long_host(text: str) -> None:
     """Raises UrlError (``too_long``) for a link whose host is longer than any name. To be asked before it is parsed."""
     if len(text) > MAX_HOST_CHARS and _has_long_host(text):
-        raise UrlError("too_long", f"not a URL to crawl (its host is longer than any name): {text[:200]}")
+        raise UrlError("too_long", f"not a URL to crawl (its host name is too long): {text[:200]}")
 
 
 class Joins:

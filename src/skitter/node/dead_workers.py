@@ -59,7 +59,9 @@ async def _recover_lost_nodes(
     A worker never comes back to work under its name: when its node has left, its permit has ended (``start_permit``).
     """
     # Of a process of this machine more is known: one that lost its supervisor may be about to stop.
-    elsewhere = [(worker.id, worker.card.member) for worker in workers if worker.card and not is_here(worker.id)]
+    elsewhere = [
+        (worker.id, worker.heartbeat.member) for worker in workers if worker.heartbeat and not is_here(worker.id)
+    ]
     with contextlib.suppress(ClusterError):
         gone = await membership.gone({member for _, member in elsewhere if member})
         for worker, member in elsewhere:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from skitter.errors import IntakeAwayError, IntakeError, RequestError, UrlError, UsageError
+from skitter.errors import IntakeError, IntakeUnavailableError, RequestError, UrlError, UsageError
 from skitter.frontier.contract import BATCH, Frontier
 from skitter.intakes.contract import DeadLetter, Intake, Message
 from skitter.intakes.messages import reason_of, to_entry
@@ -282,7 +282,7 @@ class IntakeReader:
             await self._rest(pause)
             try:
                 await self._connect()
-            except IntakeAwayError:
+            except IntakeUnavailableError:
                 continue
             except IntakeError as failure:
                 self._record.set(trouble=str(failure))

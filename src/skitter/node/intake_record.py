@@ -118,7 +118,7 @@ class IntakeRecord:
         """Stop being a reader; the intake stays open."""
         if self.is_reader:
             self.is_reader = False
-            # If the store is away or the job was dropped, its time runs out by itself.
+            # If the store is unavailable or the job was dropped, its time runs out by itself.
             with contextlib.suppress(FrontierError, JobError):
                 await self._frontier.tell_intake(self.source, self._owner, self.progress)
                 await self._frontier.leave_intake(self.source, self._owner)

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 from collections.abc import Callable
-from pathlib import Path
 
-
-def resident_bytes(pid: int | None = None) -> int:
-    """Return what a process takes of the machine's memory, by default this one; 0 where the system does not tell."""
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        return int(Path(f"/proc/{pid or 'self'}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    return 0
+from skitter.cluster.process_identity import resident_bytes
 
 
 class MemoryWatch:

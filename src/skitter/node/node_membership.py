@@ -40,7 +40,7 @@ def node_cluster(run: Run) -> Cluster:
     coordinator = coordinator_of(run.coordinator, session_seconds=run.coordinator_seconds)
     if coordinator.members is None or coordinator.keys is None:
         raise UsageError(
-            f"this coordinator has no groups of nodes: {coordinator.address}",
+            f"this coordinator does not support groups of nodes: {coordinator.address}",
             hint="use redis://, zookeeper:// or sqlite: as --coordinator",
         )
     return Cluster(coordinator)
@@ -76,7 +76,7 @@ class NodeMembership:
     # ---- in the loop of the node
 
     async def join(self) -> None:
-        """Join the group. ClusterAwayError: there is no coordinator."""
+        """Join the group. ClusterUnavailableError: there is no coordinator."""
         self._thread.start()
         await self._in_thread(self._join())
 

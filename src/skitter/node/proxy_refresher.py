@@ -65,7 +65,7 @@ class ProxyRefresher:
             try:
                 await self._register()
             except SkitterError as error:
-                # The store is away: workers wait for it too.
+                # The store is unavailable: workers wait for it too.
                 self._on_event(events.PROXY_LIST_TROUBLE(source="the pool", reason=str(error)))
 
     async def _read_again(self, source: str) -> None:

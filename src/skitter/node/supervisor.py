@@ -5,7 +5,7 @@ stops by itself: so no worker outlives its supervisor for long.
 
 A page that holds the loop of its worker costs itself. After a second (or what is usual here, by ``policy.loop_holds``)
 its worker is relieved: everything else that it holds goes back without a loss, and another worker takes its place. The
-held one keeps its page. After ``callback_seconds`` it is ended, the page is dead, and its host has a strike, as one
+held one keeps its page. After ``callback_seconds`` it is ended, the page has failed, and its host has a strike, as one
 that cannot be reached.
 """
 
@@ -41,7 +41,8 @@ store does not answer for so long, held processes are ended at once, as stopped 
 FALSE_STARTS = 3
 FAILURES = 20
 """Workers that may fail one after the other, by errors that nobody expected, while no worker of this node commits
-anything. Three pages that make their workers fail until they are dead, class ``lost``, take fewer (six losses each)."""
+anything. Three pages that make their workers fail until they have failed, class ``lost``, take fewer (six losses
+each)."""
 _CHECK_SECONDS = 0.25
 _MAX_PAUSE_SECONDS = 1.0
 
@@ -220,15 +221,15 @@ class Supervisor:
             self._false_starts += 1
         if self._false_starts >= FALSE_STARTS:
             raise BackendError(
-                f"workers die before they have started: {child.how_it_ended()}",
-                hint="run with -v; the messages above may tell",
+                f"workers die while they start: {child.how_it_ended()}",
+                hint="run with -v; see the messages above",
             )
 
     def _check_failure(self, child: WorkerProcess, code: int, back: int) -> None:
         """A worker that dies of an error of its own is replaced, but not for ever.
 
         Not counted: workers that somebody killed; those that a page took down with it, whose leases (``back``) are lost
-        until that page is dead; and errors of the store, which end the node at once.
+        until that page has failed; and errors of the store, which end the node at once.
         """
         ended_itself = child.worker and not child.kill_reason and code not in (-signal.SIGKILL, -signal.SIGTERM)
         if not child.said.failure and (back or not ended_itself):
@@ -244,7 +245,7 @@ class Supervisor:
             )
 
     async def _return_leases(self, child: WorkerProcess) -> int:
-        """Return what an ended worker still held; the page for which it was killed is dead."""
+        """Return what an ended worker still held; the page for which it was killed has failed."""
         if not child.worker:
             return 0
         back, blamed_page = 0, child.blamed_page
@@ -253,7 +254,7 @@ class Supervisor:
             error = f"the callback blocked its worker: {child.kill_reason}"
             # A host that does this again and again is given up, as one that cannot be reached.
             news = HostNews(unreachable=True)
-            outcome = Outcome(lease=blamed_page, ending=Ending.DEAD, error_class="callback", error=error, news=news)
+            outcome = Outcome(lease=blamed_page, ending=Ending.FAILED, error_class="callback", error=error, news=news)
             committed = await self._frontier.commit(child.worker, [outcome])
             back += sum(committed.accepted)
             for trouble in committed.troubles:
@@ -263,9 +264,9 @@ class Supervisor:
     async def _renew(self, child: WorkerProcess) -> None:
         """Keep the page of a relieved worker leased: a held interpreter does not renew."""
         await child.relieved.wait()
-        assert child.held_page is not None, "it was relieved of a page"
+        assert child.held_page is not None, "it was blocked by a page"
         while True:
-            # A store that is away, or a job that was dropped, is for others to tell.
+            # A store that is unavailable, or a job that was dropped, is for others to tell.
             with contextlib.suppress(FrontierError, JobError):
                 await self._frontier.renew(child.worker, [child.held_page])
             await asyncio.sleep(self._lease_seconds / 3)
@@ -291,7 +292,10 @@ class Supervisor:
             reason = f"stopped for {child.silent_seconds:.0f} s"
         elif child.still_seconds > self._callback_seconds and not child.is_stopped():
             # The only case where a page is known to be at fault.
-            reason, blamed_page = f"held by a callback for more than {self._callback_seconds:g} s", child.holding_page()
+            reason, blamed_page = (
+                f"blocked by a callback for more than {self._callback_seconds:g} s",
+                child.holding_page(),
+            )
         elif child.silent_seconds > self._callback_seconds + SILENT_MARGIN_SECONDS:
             reason = f"silent for {child.silent_seconds:.0f} s"
         elif self._stopping_seconds > self._shutdown_seconds + STOP_MARGIN_SECONDS:

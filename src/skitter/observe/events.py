@@ -154,107 +154,118 @@ JOB_SETTINGS_KEPT = _kind(
     "job.settings_kept",
     Level.NOTICE,
     "the job is running and keeps its settings; ignored: {settings}",
-    "This node joined a job with other settings than its own command line has.",
-    settings="those of this command line that have no effect",
+    "This node joined a job whose settings differ from its command line.",
+    settings="settings of this command line that have no effect",
 )
 JOB_SETTINGS_CHANGED = _kind(
     "job.settings_changed",
     Level.NOTICE,
-    "the job goes on with other settings: {settings}",
+    "settings changed: {settings}",
     "Settings of the running job were changed (docs/how-to/change-a-running-job.md). Each node reports it.",
     settings="as in `delay_seconds=2`",
 )
 JOB_RUN_KNOWN = _kind(
     "job.run_known",
     Level.NOTICE,
-    "run {run} of this key is finished already, and no other begins: {key}",
-    "A crawl was given a --run-key whose run is over: nothing is left to do.",
+    "run {run} for the key {key} has already finished; no new run is started",
+    "A crawl was given a `--run-key` whose run has already ended, so there is nothing to do.",
     key="of the run",
     run="its number",
 )
 JOB_BLOOM = _kind(
     "job.bloom",
     Level.NOTICE,
-    "dedup=bloom: of new pages, up to {percent} % are taken for known and never fetched",
+    "dedup=bloom: up to {percent} % of new pages are mistaken for duplicates and never fetched",
     "A run with a Bloom filter has begun (docs/how-to/dedup.md).",
-    percent="of new pages: dedup_error_rate",
-    capacity="pages that the filter is made for",
+    percent="of new pages, from `dedup_error_rate`",
+    capacity="pages that the filter is sized for",
 )
 JOB_FILTER_NEARLY_FULL = _kind(
     "job.filter_nearly_full",
     Level.WARNING,
-    "the Bloom filter has {items} of {capacity} pages: beyond, it grows, and takes more memory for each",
-    "A run with `dedup=bloom` has come to 90 % of `dedup_capacity`.",
-    items="pages that are in the filter",
-    capacity="pages that it was made for",
+    "the Bloom filter holds {items} of {capacity} pages; beyond that it grows, with more memory per page",
+    "A run with `dedup=bloom` has reached 90 % of `dedup_capacity`.",
+    items="pages in the filter",
+    capacity="pages that it is sized for",
 )
 JOB_OTHER_VERSION = _kind(
     "job.other_version",
     Level.WARNING,
-    "this is skitter {version}, the job was begun by {begun_by}: same format, but better use one version everywhere",
-    "This node runs another skitter than the one that began the job. (Another stored format is an error.)",
+    "this is skitter {version}, but the job was started by {begun_by}: the format is the same, but use one version "
+    "everywhere",
+    "This node runs another version of skitter than the one that started the job. (A different storage format is an "
+    "error.)",
     version="of this node",
-    begun_by="of the node that began or last resumed the run",
+    begun_by="of the node that started or last resumed the run",
 )
 JOB_OTHER_CODE = _kind(
     "job.other_code",
     Level.WARNING,
-    "{spider} of this node is not the file that the job was begun with; bring all nodes to the same version of it",
-    "The spider's file has the right class, and other content than on the node that began the job.",
+    "{spider} on this node differs from the file that the job was started with; use the same version on all nodes",
+    "The spider's file has the right class, but its content differs from that on the node that started the job.",
     spider="file and class on this node",
 )
 
 JOB_NO_OUTPUT = _kind(
     "job.no_output",
     Level.NOTICE,
-    "no output is named: items are counted, and not kept; -o FILE keeps them",
-    "The job has no target for its items.",
+    "no output: items are counted but not kept; use -o FILE to keep them",
+    "The job has no output for its items.",
+)
+JOB_APPENDS = _kind(
+    "job.appends",
+    Level.WARNING,
+    "run {run} appends to {target}, which already has results; to replace them, use -O {target}",
+    "A new run writes to a file that has results of an earlier run. Jobs that recrawl, or remember pages across runs "
+    "(`dedup_scope=job`), append by design and do not report it.",
+    target="the file",
+    run="the number of the run",
 )
 JOB_PROGRESS = _kind(
     "job.progress",
     Level.INFO,
     "{state}: {pages} pages, {pages_per_second} pages/s, {queued} queued, {in_flight} in flight, {failed} failed",
-    "How far the job is, every ten seconds. In text it is a plain line of standard error, or the live display.",
+    "Progress of the job, every ten seconds. In text mode it is a plain line on standard error, or the live display.",
     state="of the job",
     seconds="since the run began",
     pages="done",
-    unchanged="of these, in a job that recrawls",
+    unchanged="of these, pages that had not changed, in a job that recrawls",
     pages_per_second="over the last ten seconds",
-    queued="waiting, those with a delay included",
+    queued="waiting, including delayed requests",
     in_flight="being fetched",
-    failed="dead",
+    failed="failed",
     excluded="by a rule",
     items="of all pages",
     bytes="fetched",
-    blocked_by="sinks that stop the leasing",
+    blocked_by="outputs that stop the leasing of requests",
 )
 JOB_STATS = _kind(
     "job.stats",
     Level.INFO,
     "{pages_per_minute} pages/min, {items_per_minute} items/min; {pages} pages, {items} items, {failed} failed",
-    "How fast the job is, every `stats_seconds`.",
+    "Speed of the job, every `stats_seconds`.",
     pages="done",
     items="of all pages",
-    failed="dead",
+    failed="failed",
     pages_per_minute="since the last of these events",
     items_per_minute="likewise",
-    stats="what the spider and its hooks have counted, by name",
+    stats="counters of the spider and its hooks, by name",
 )
 JOB_LIMIT = _kind(
     "job.limit",
     Level.NOTICE,
     "the job is stopped by {limit}: {reached} of {allowed}",
-    "A setting that closes the job after so many items, errors or seconds has done so.",
+    "A limit on items, errors or seconds (`close_after_…`) has stopped the job.",
     limit="the setting",
-    reached="how many there are",
+    reached="the value reached",
     allowed="its value",
 )
 JOB_SUMMARY = _kind(
     "job.summary",
     Level.NOTICE,
     "{text}",
-    "How the command ended. In text these are the last lines of standard error.",
-    text="in words",
+    "How the command ended. In text mode these are the last lines on standard error.",
+    text="as text",
     summary="the object that `--json` prints",
 )
 
@@ -264,7 +275,7 @@ WORKER_JOINED = _kind(
     "worker.joined",
     Level.INFO,
     "worker {worker} joined: skitter {version}, {spider}",
-    "A worker began to work for the job.",
+    "A worker started working on the job.",
     worker="its id",
     host_name="of its machine",
     pid="its process number",
@@ -275,7 +286,7 @@ WORKER_LEFT = _kind(
     "worker.left",
     Level.INFO,
     "worker {worker} left: {reason}",
-    "A worker ended as it should; what it held is committed or handed back.",
+    "A worker ended normally; its requests are committed or returned to the queue.",
     worker="its id",
     reason="the job is over, it was asked to stop, or a new run has begun",
 )
@@ -283,7 +294,7 @@ WORKER_DIED = _kind(
     "worker.died",
     Level.WARNING,
     "worker {worker} died ({how}); {leases} leases are returned",
-    "A worker of this node ended in the middle of its work, while the node was stopping or after it was relieved.",
+    "A worker of this node ended in the middle of its work, while the node was stopping or after it was replaced.",
     worker="its id",
     how="a signal, an exit code, or why its supervisor ended it",
     leases="how many it held",
@@ -293,34 +304,35 @@ WORKER_REPLACED = _kind(
     Level.WARNING,
     "worker {worker} died ({how}); {leases} leases are returned, and another worker is started",
     "A worker of this node ended in the middle of its work, and the node starts another one.",
-    worker="the id of the dead one",
+    worker="id of the worker that died",
     how="a signal, an exit code, or why its supervisor ended it",
     leases="how many it held",
 )
 WORKER_HELD = _kind(
     "worker.held",
     Level.WARNING,
-    "worker {worker} is held by one page for {seconds} s; {leases} leases are returned, and another worker is started",
-    "A page holds the event loop of its worker (a slow callback, a runaway regular expression). The page has until "
-    "callback_seconds to end; everything else of its worker goes on in another one.",
-    worker="the id of the held one",
+    "worker {worker} has been blocked by one page for {seconds} s; {leases} leases are returned, and another worker "
+    "is started",
+    "A page blocks the event loop of its worker (a slow callback, a runaway regular expression). The page has until "
+    "`callback_seconds` to end; all other requests of its worker continue in another one.",
+    worker="id of the blocked worker",
     seconds="for how long",
-    leases="how many are returned; the page stays with it",
+    leases="how many are returned; the page stays with its worker",
 )
 WORKER_MEMORY = _kind(
     "worker.memory",
     Level.WARNING,
-    "worker {worker} has {resident_bytes} bytes of memory: {consequence}",
+    "worker {worker} uses {resident_bytes} bytes of memory: {consequence}",
     "A worker process has reached `memory_warning_bytes` or `memory_limit_bytes`.",
     worker="its id",
-    resident_bytes="what it takes",
-    consequence="what is done about it",
+    resident_bytes="memory in use",
+    consequence="what happens next",
 )
 WORKER_SILENT = _kind(
     "worker.silent",
     Level.WARNING,
-    "worker {worker} was not heard from for {seconds} s",
-    "Only in `skitter logs` without a stream of events: a worker is listed by the frontier, and is not alive.",
+    "no heartbeat from worker {worker} for {seconds} s",
+    "Only in `skitter logs` without a stream of events: the frontier lists a worker that is not alive.",
     worker="its id",
     seconds="for how long",
 )
@@ -328,10 +340,10 @@ REQUEST_FAILED = _kind(
     "request.failed",
     Level.INFO,
     "{url} has failed: {error_class}: {error}",
-    "Only in `skitter logs` without a stream of events: a request has failed for good. Of many, the newest are told; "
-    "`skitter failed` lists all.",
+    "Only in `skitter logs` without a stream of events: a request has failed for good. If there are many, only the "
+    "newest are reported; `skitter failed` lists all.",
     url="of the request",
-    error_class="one of docs/reference/errors.md",
+    error_class="its [error class](errors.md)",
     error="the last line of its message",
     attempts="how often it was tried",
 )
@@ -339,7 +351,7 @@ BROWSER_STARTED = _kind(
     "browser.started",
     Level.INFO,
     "a browser was started in {seconds} s: {program}",
-    "A worker has started a browser, for requests that are rendered.",
+    "A worker has started a browser for requests that are rendered.",
     program="Chromium's program",
     seconds="how long it took",
 )
@@ -347,36 +359,36 @@ BROWSER_RETIRED = _kind(
     "browser.retired",
     Level.INFO,
     "a browser is closed after {pages} pages and {seconds} s: {reason}",
-    "A browser takes no more pages, by `browser_max_pages`, `browser_max_seconds` or `browser_max_bytes`; another one "
-    "is started when a page comes.",
+    "A browser has reached `browser_max_pages`, `browser_max_seconds` or `browser_max_bytes`; another one is started "
+    "for the next page.",
     reason="why",
-    pages="how many it has had",
+    pages="pages that it has rendered",
     seconds="how old it is",
 )
 BROWSER_LOST = _kind(
     "browser.lost",
     Level.WARNING,
     "a browser was lost with {pages} pages in it, after {served}: {reason}",
-    "A browser has crashed, was killed, or did not answer and was killed. Its pages are handed back without an "
-    "attempt.",
-    reason="what is known of it",
+    "A browser has crashed, was killed, or was killed because it did not answer. Its pages return to the queue, and "
+    "no attempt is counted.",
+    reason="what is known about the cause",
     pages="pages that it was rendering",
-    served="pages that it has had",
+    served="pages that it has rendered",
 )
 BROWSER_FAILED = _kind(
     "browser.failed",
     Level.WARNING,
-    "nothing is rendered here for {seconds} s: {reason}",
-    "A browser could not be started. Requests that are to be rendered wait, for this worker or for another.",
+    "no pages are rendered here for {seconds} s: {reason}",
+    "A browser could not be started. Requests that need one wait for this worker or another one.",
     reason="what Chromium said",
     seconds="until it is tried again",
 )
 WORKER_GONE = _kind(
     "worker.gone",
     Level.WARNING,
-    "worker {worker} is gone; {leases} leases are returned",
-    "A worker was found to be dead together with its supervisor, by a node of the same machine or by one with the same "
-    "coordinator; its leases are returned at once.",
+    "worker {worker} is lost; {leases} leases are returned",
+    "A node on the same machine, or one with the same coordinator, has found that a worker died together with its "
+    "supervisor; its leases are returned at once.",
     worker="its id",
     leases="how many it held",
 )
@@ -384,23 +396,23 @@ COORDINATOR_STATE = _kind(
     "coordinator.state",
     Level.WARNING,
     "the coordinator is {state}: {coordinator}",
-    "This node has lost its coordinator or found it again (docs/how-to/coordinate-nodes.md). Meanwhile its workers "
-    "start nothing; after a while they break off what they have in flight.",
+    "This node has lost its coordinator or reached it again (docs/how-to/coordinator.md). Meanwhile its workers start "
+    "no requests; after a while they abort those in flight.",
     coordinator="its address",
-    state="connected, suspended (no answer at the moment), or lost (none for so long that others may take this node "
-    "for gone)",
+    state="connected, suspended (no answer at the moment), or lost (no answer for so long that others may consider "
+    "this node lost)",
 )
 NODE_METRICS = _kind(
     "node.metrics",
     Level.NOTICE,
     "metrics of this node: {url}",
     "This node serves its metrics for Prometheus (`--metrics`, docs/how-to/monitor.md).",
-    url="where",
+    url="address",
 )
 NODE_STOPPING = _kind(
     "node.stopping",
     Level.NOTICE,
-    "stopping: finishing what is in flight; once more to leave at once, nothing is lost",
+    "stopping: finishing requests in flight; repeat to exit at once, nothing is lost",
     "This node was asked to stop, by Ctrl-C or SIGTERM.",
     signal="its number",
 )
@@ -411,23 +423,23 @@ FLEET_SERVES = _kind(
     "fleet.serves",
     Level.INFO,
     "served by this node, workers: {workers}",
-    "A node of a fleet (`skitter worker --every-job`) begins to serve the job.",
-    workers="how many of this node's workers it gets",
+    "A node of a fleet (`skitter worker --every-job`) starts serving the job.",
+    workers="workers of this node that serve the job",
     priority="of the job",
 )
 FLEET_LEAVES = _kind(
     "fleet.leaves",
     Level.INFO,
     "left by this node: {reason}",
-    "A node of a fleet serves the job no longer.",
+    "A node of a fleet no longer serves the job.",
     reason="the job is over or paused, its turn is over, nothing is ready, or another job goes first",
 )
 FLEET_SKIPS = _kind(
     "fleet.skips",
     Level.WARNING,
     "skipped by this node: {reason}",
-    "A node of a fleet cannot serve the job: its spider does not load, or is another file than the one that the job "
-    "was begun with; or the job cannot be read. Told once for each reason; other nodes and other jobs go on.",
+    "A node of a fleet cannot serve the job: its spider does not load or differs from the file that the job was "
+    "started with, or the job cannot be read. Reported once per reason; other nodes and other jobs are not affected.",
     reason="what happened",
     hint="what to do",
 )
@@ -438,21 +450,21 @@ COMMAND_NOTE = _kind(
     "command.note",
     Level.NOTICE,
     "{text}",
-    "A note of the command: its job, the next commands. In text it is a plain line of standard error.",
-    text="what was said",
+    "A note of the command, such as its job or the next commands. In text mode it is a plain line on standard error.",
+    text="the message",
 )
 COMMAND_WARNING = _kind(
     "command.warning",
     Level.WARNING,
     "{text}",
-    "A setting or a part of a spider that may have no effect or an unexpected one. In text: `warning: …`.",
-    text="what was said",
+    "A setting or a part of a spider may have no effect or an unexpected one. In text mode: `warning: …`.",
+    text="the message",
 )
 COMMAND_FAILED = _kind(
     "command.failed",
     Level.ERROR,
     "{error}",
-    "The command ends with an error. In text: `error: …` and `hint: …`.",
+    "The command ends with an error. In text mode: `error: …` and `hint: …`.",
     error="what happened",
     hint="what to do",
     exit_code="of the command",
@@ -464,10 +476,10 @@ CALLBACK_FAILED = _kind(
     "callback.failed",
     Level.ERROR,
     "{url} failed in the spider's code; further failures of this kind are only counted\n{traceback}",
-    "A callback, an item function or `start()` raised. Told for the first page of each kind, which is the class of the "
-    "exception and the line that raised it; `skitter failed` lists every page.",
+    "A callback, an item function or `start()` raised an exception. Reported for the first page of each kind, which "
+    "is the class of the exception and the line that raised it; `skitter failed` lists every page.",
     worker="worker that called it",
-    url="of the page; `start()`: of the spider's start",
+    url="of the page, or `start()`",
     failure="the kind: class and line",
     traceback="from where the spider's own code begins",
 )
@@ -475,24 +487,24 @@ CLOSE_FAILED = _kind(
     "hook.close_failed",
     Level.ERROR,
     "on_close failed, and is not called again: {traceback}",
-    "The run is finished, and a hook that is called at its end raised or took too long.",
+    "The run has finished, and a hook that is called at its end raised an exception or took too long.",
     worker="the worker that called it",
     traceback="of the hook",
 )
 LOGIN_BEGUN = _kind(
     "session.login_begun",
     Level.INFO,
-    "session {session} is logged in (login {number})",
+    "session {session}: logging in (login {number})",
     "The spider's `login` was called for a session that is new, used up, too old or expired. Its requests are queued.",
     worker="the worker that called it",
     session="its name",
-    number="counts its logins",
+    number="number of the login",
 )
 LOGIN_FAILED = _kind(
     "session.login_failed",
     Level.ERROR,
     "login of session {session} failed: {traceback}",
-    "The spider's `login` raised or took too long. It is called again after a while, three times in all.",
+    "The spider's `login` raised an exception or took too long. It is called again after a while, three times in all.",
     worker="the worker that called it",
     session="its name",
     traceback="from where the spider's own code begins",
@@ -501,10 +513,10 @@ CALLBACKS_FAILED_AGAIN = _kind(
     "callback.failed_again",
     Level.NOTICE,
     "{failure}: {pages} pages failed in this way",
-    "How many pages failed in the same way. Told by each worker at its end, if it was more than one.",
+    "How many pages failed in the same way. Each worker reports it when it ends, if there was more than one.",
     worker="worker that called it",
     failure="the kind: class and line",
-    pages="how many, the first included",
+    pages="how many, including the first",
 )
 LEASES_GRANTED = _kind(
     "leases.granted",
@@ -513,32 +525,33 @@ LEASES_GRANTED = _kind(
     "Dispatch: a worker was granted a batch of requests.",
     worker="worker that holds them",
     leases="how many",
-    hosts="of how many hosts they are",
+    hosts="number of different hosts",
 )
 LINKS_COMMITTED = _kind(
     "links.committed",
     Level.DEBUG,
-    "outcomes committed: {pages}, new links: {new}, already known: {known}",
-    "Dedup: what became of the links of a batch of pages.",
+    "outcomes committed: {pages}, new links: {new}, duplicates: {duplicates}",
+    "Deduplication: the links of a batch of pages.",
     worker="worker that committed",
     pages="outcomes that were accepted",
-    refused="outcomes whose lease was lost meanwhile",
+    refused="outcomes whose lease had been lost",
     new="links that were queued",
-    known="links that the worker or the frontier knew",
+    duplicates="links that the job had already seen",
 )
 PAGES_DUE = _kind(
     "pages.due",
     Level.INFO,
-    "{pages} known pages are to be fetched again",
-    "A job that recrawls has queued pages of earlier runs behind its seeds: those that are due, or all.",
-    worker="who queued them",
+    "{pages} pages of earlier runs are queued again",
+    "A job that recrawls has queued pages of earlier runs after its seeds: those that are due, or all.",
+    worker="worker that queued them",
     pages="how many",
 )
 LEASES_RECOVERED = _kind(
     "leases.recovered",
     Level.WARNING,
     "{leases} leases of {lost} had expired: their requests are queued again",
-    "Recovery: a worker was silent for longer than a lease lasts, and another one returned its requests to the queue.",
+    "Recovery: a worker sent no heartbeat for longer than a lease lasts, and another one returned its requests to the "
+    "queue.",
     worker="worker that recovered them",
     lost="worker that held them",
     leases="how many",
@@ -549,20 +562,21 @@ LEASES_RECOVERED = _kind(
 HOST_BACKOFF = _kind(
     "host.backoff",
     Level.INFO,
-    "{host} is left alone for {seconds} s: {error_class}, {strikes} in a row",
-    "A host asked for a pause (429, 503, Retry-After) or could not be reached. All workers leave it alone.",
+    "{host} is blocked for {seconds} s: {error_class}, {strikes} in a row",
+    "A host asked for a pause (429, 503, Retry-After) or could not be reached. No worker sends it requests until then.",
     worker="worker that reported it",
     host="the host key",
     seconds="how long",
-    until="until when, by the clock of the node that tells it",
+    until="end of the pause, by the clock of the node that reports it",
     error_class="why",
     strikes="how often in a row",
 )
 HOST_GIVEN_UP = _kind(
     "host.given_up",
     Level.WARNING,
-    "{host} is given up: {error_class}, {strikes} in a row; its queue is dead until skitter retry",
-    "A host failed so often that what is queued for it is dead; `skitter retry` queues it again.",
+    "{host} is given up: {error_class}, {strikes} in a row; its queued requests failed (skitter retry queues them "
+    "again)",
+    "A host failed so often that all requests queued for it have failed; `skitter retry` queues them again.",
     worker="worker that reported it last",
     host="the host key",
     error_class="why",
@@ -571,12 +585,12 @@ HOST_GIVEN_UP = _kind(
 HOST_STOPPED = _kind(
     "host.stopped",
     Level.INFO,
-    "{host} has had its {pages} pages ({rule}); what waits for it is excluded",
-    "The budget of a host is spent (docs/how-to/avoid-traps.md). Other hosts go on.",
+    "{host} has reached its budget of {pages} pages ({rule}); its remaining requests are excluded",
+    "A host has reached its page budget (docs/how-to/crawler-traps.md). Other hosts are not affected.",
     worker="worker that committed the last page",
     host="the host key",
-    rule="the setting that the budget comes from: max_pages_per_host or trap_pages",
-    pages="what it was spent on",
+    rule="setting of the budget: `max_pages_per_host` or `trap_pages`",
+    pages="pages fetched",
 )
 ROBOTS_READ = _kind(
     "robots.read",
@@ -585,8 +599,8 @@ ROBOTS_READ = _kind(
     "The robots.txt of a host was read for the whole cluster.",
     worker="worker that read it",
     host="the host key",
-    bytes="its length; 0: there is none",
-    crawl_delay_seconds="the delay it asks for; 0: none",
+    bytes="its size; 0 if there is none",
+    crawl_delay_seconds="the delay that it asks for; 0 if none",
 )
 
 # ---- the master
@@ -595,29 +609,30 @@ MASTER_STARTED = _kind(
     "master.started",
     Level.NOTICE,
     "serving {frontier} at {url}",
-    "A master listens.",
-    url="where",
-    frontier="the store behind it",
+    "A master has started to listen.",
+    url="address",
+    frontier="the store that it serves",
 )
 MASTER_OPEN = _kind(
     "master.open",
     Level.WARNING,
-    "tokens cross the network as plain text: {url} has no TLS",
-    "A master listens beyond this machine, without TLS.",
-    url="where",
+    "tokens are sent as plain text: {url} has no TLS",
+    "A master accepts connections of other machines without TLS.",
+    url="address",
 )
 MASTER_STOPPED = _kind(
     "master.stopped",
     Level.NOTICE,
     "no longer serving at {url}",
-    "A master has finished its running calls and ends. Its clients wait for it, or for another one at its address.",
-    url="where it listened",
+    "A master has finished its running calls and ends. Its clients wait for it, or for another one at the same "
+    "address.",
+    url="its address",
 )
 MASTER_REFUSED = _kind(
     "master.refused",
     Level.WARNING,
-    "refused a call of {client}: {reason}",
-    "A call without a credential, with one that does not permit it, or that is none. Told once in ten seconds at most.",
+    "refused a call from {client}: {reason}",
+    "A call had no credential, an invalid one, or one that does not permit it. Reported at most once in ten seconds.",
     client="the address of the client",
     status="the HTTP status",
     reason="what was wrong",
@@ -626,35 +641,35 @@ MASTER_TOKENS_READ = _kind(
     "master.tokens_read",
     Level.NOTICE,
     "the token file has changed: {credentials} credentials",
-    "The token file of a master has changed, and counts from now on.",
-    credentials="how many it has",
+    "The token file of a master has changed, and applies from now on.",
+    credentials="number of credentials",
 )
 MASTER_TOKENS_REFUSED = _kind(
     "master.tokens_refused",
     Level.ERROR,
-    "the token file has changed and cannot be used, so the old one still counts: {reason}",
-    "The token file of a master has changed and has a mistake in it.",
+    "the changed token file cannot be used, so the previous one still applies: {reason}",
+    "The token file of a master has changed and contains an error.",
     reason="what is wrong",
 )
 MASTER_USERS_READ = _kind(
     "master.users_read",
     Level.NOTICE,
-    "the file of users has changed: {users} users",
-    "The file of a master's users has changed, and counts from now on.",
-    users="how many it has",
+    "the users file has changed: {users} users",
+    "The users file of a master has changed, and applies from now on.",
+    users="number of users",
 )
 MASTER_USERS_REFUSED = _kind(
     "master.users_refused",
     Level.ERROR,
-    "the file of users has changed and cannot be used, so the old one still counts: {reason}",
-    "The file of a master's users has changed and has a mistake in it.",
+    "the changed users file cannot be used, so the previous one still applies: {reason}",
+    "The users file of a master has changed and contains an error.",
     reason="what is wrong",
 )
 MASTER_LOGIN_FAILED = _kind(
     "master.login_failed",
     Level.WARNING,
-    "a wrong password for {user} from {client}",
-    "A login with a wrong password, or of a user that there is not. Told once in ten seconds at most.",
+    "wrong password for {user} from {client}",
+    "A login failed: a wrong password or an unknown user. Reported at most once in ten seconds.",
     user="the name that was given",
     client="the address of the client",
 )
@@ -664,16 +679,16 @@ MASTER_LOGIN_FAILED = _kind(
 AUDIT_UNFINISHED = _kind(
     "audit.unfinished",
     Level.WARNING,
-    "how {action} ended could not be recorded: {error}",
-    "A mutation was made and its outcome could not be appended to the audit trail, which shows it as unknown.",
-    action="the mutation",
+    "the outcome of {action} could not be recorded: {error}",
+    "A change was made, but its outcome could not be appended to the audit trail, which shows it as unknown.",
+    action="the action",
     error="the error of the store",
 )
 
 # ---- the frontier
 
 FRONTIER_AWAY = _kind(
-    "frontier.away",
+    "frontier.unavailable",
     Level.WARNING,
     "{reason}; waiting until it is back",
     "The frontier does not answer. A process reports it once for each waiting connection.",
@@ -683,25 +698,26 @@ FRONTIER_BACK = _kind(
     "frontier.back",
     Level.WARNING,
     "the frontier is back after {seconds} s",
-    "The frontier answers again, and the work goes on.",
-    seconds="how long it was away",
+    "The frontier answers again, and the work continues.",
+    seconds="how long it was unavailable",
 )
 FRONTIER_REPLACED = _kind(
     "frontier.replaced",
     Level.WARNING,
-    "the frontier was restarted or replaced: requests that it may have lost are sent again",
-    "The store was restarted or failed over: its newest commits may be missing.",
+    "the frontier was restarted or replaced; changes that it may have lost are sent again",
+    "The store was restarted or failed over, so its newest commits may be missing.",
     worker="worker that noticed it",
 )
 FRONTIER_NEARLY_FULL = _kind(
     "frontier.nearly_full",
     Level.WARNING,
-    "{place} is nearly full: {free_bytes} of {total_bytes} bytes are free; make room before the crawl has to wait",
-    "What the job is stored on has little room left: less than a tenth, and of a disk less than 2 GB as well. "
-    "Each node looks once a minute, and tells it once until there is room again.",
+    "{place} is nearly full: {free_bytes} of {total_bytes} bytes are free; free some space before the crawl has to "
+    "wait",
+    "The disk or server of the job has little space left: less than a tenth, and on a disk also less than 2 GB. Each "
+    "node checks once a minute, and reports it once until there is space again.",
     place="disk of the file, or server",
-    free_bytes="bytes that are left",
-    total_bytes="bytes that there are",
+    free_bytes="free bytes",
+    total_bytes="total bytes",
 )
 
 # ---- sinks
@@ -709,84 +725,83 @@ FRONTIER_NEARLY_FULL = _kind(
 SINK_BLOCKING = _kind(
     "sink.blocking",
     Level.WARNING,
-    "the outbox is full: {target} lacks {undelivered} items; nothing is leased until it catches up",
-    "A sink is too slow, or no process delivers to it: run `skitter drain`.",
-    target="of the sink",
-    undelivered="items it lacks",
-    owner="process that delivers to it; empty: none",
+    "the outbox is full: {undelivered} items are undelivered to {target}; no requests are leased until it catches up",
+    "An output is too slow, or no process writes to it: run `skitter deliver`.",
+    target="name of the output",
+    undelivered="undelivered items",
+    owner="process that writes to it; empty if none",
 )
 SINK_CAUGHT_UP = _kind(
     "sink.caught_up",
     Level.NOTICE,
-    "{target} has caught up: the leasing goes on",
+    "{target} has caught up; requests are leased again",
     "The outbox is no longer full.",
-    target="of the sink",
-    undelivered="items it lacks",
+    target="name of the output",
+    undelivered="undelivered items",
 )
 SINK_FAILED = _kind(
     "sink.failed",
     Level.ERROR,
     "{reason}; the workers of this node stop",
-    "A target of this node cannot be written. What is committed stays in the outbox.",
+    "An output of this node cannot be written. Committed items stay in the outbox.",
     reason="what happened",
 )
 SINK_ELSEWHERE = _kind(
     "sink.elsewhere",
     Level.NOTICE,
     "{target} is being written by {owner}",
-    "Another process delivers to a target that this command names; this one leaves it alone.",
-    target="of the sink",
-    owner="process that delivers to it",
+    "Another process writes to an output that this command names; this one does not.",
+    target="name of the output",
+    owner="process that writes to it",
 )
 
 SINK_TAKEN_OVER = _kind(
     "sink.taken_over",
     Level.NOTICE,
-    "no process wrote to {target}: this node does now",
-    "The process that delivered to a target is gone, and this node has taken the target over.",
-    target="of the sink",
+    "no process was writing to {target}; this node does now",
+    "The process that wrote to an output has ended, and this node has taken it over.",
+    target="name of the output",
 )
 SINK_LEFT = _kind(
     "sink.left",
     Level.WARNING,
     "no process writes to {target}, and this node cannot: {reason}",
-    "No process delivers to a target, and this node cannot open it (its password or its driver is missing).",
-    target="of the sink",
+    "No process writes to an output, and this node cannot open it (its password or its driver is missing).",
+    target="name of the output",
     reason="what happened",
 )
 SINK_FOR_PROGRAM = _kind(
     "sink.for_program",
     Level.WARNING,
-    "the job keeps its items for a program that is not here, and {items} wait: skitter.stream takes them, a fresh run "
-    "forgets them",
-    "A program has left ``skitter.stream`` or the results of ``skitter.connect``, and another command goes on with its "
-    "job. Items are kept for the program; when the outbox is full, leasing stops.",
-    items="that wait for the program",
+    "the job keeps {items} items for a program that is not running: skitter.stream reads them, --fresh discards them",
+    "A program has left `skitter.stream` or the results of `skitter.connect`, and another command continues its job. "
+    "Items are kept for the program; when the outbox is full, no more requests are leased.",
+    items="items that wait for the program",
 )
 SINK_AWAY = _kind(
-    "sink.away",
+    "sink.unavailable",
     Level.WARNING,
-    "{target} is away: {reason}; waiting until it is back",
-    "The server of a target does not answer. It is tried again after half a second, and less and less often, at least "
-    "every 30 seconds; meanwhile the crawl goes on until the outbox is full.",
-    target="of the sink",
+    "{target} is unavailable: {reason}; waiting until it is back",
+    "The server of an output does not answer. It is tried again after half a second, then less and less often, at "
+    "least every 30 seconds; the crawl continues until the outbox is full.",
+    target="name of the output",
     reason="what happened",
 )
 SINK_BACK = _kind(
     "sink.back",
     Level.WARNING,
     "{target} is back after {seconds} s",
-    "The server of a target answers again, and what waits for it is written.",
-    target="of the sink",
-    seconds="how long it was away",
+    "The server of an output answers again, and undelivered items are written.",
+    target="name of the output",
+    seconds="how long it was unavailable",
 )
 ITEMS_REJECTED = _kind(
     "items.rejected",
     Level.WARNING,
-    "{target} lacks {items} items, which are in the rejects file: {reason}",
-    "Some items of a batch cannot be stored, or the target will never take them; the others are written. Said once for "
-    "each batch.",
-    target="of the sink",
+    "{target} rejected {items} items, which are in the rejects file: {reason}",
+    "Some items of a batch cannot be stored, or the output will never accept them; the others are written. Reported "
+    "once per batch.",
+    target="name of the output",
     items="how many",
     reason="of the first",
 )
@@ -794,15 +809,15 @@ ITEMS_REJECTED = _kind(
 PROXIES_REGISTERED = _kind(
     "proxies.registered",
     Level.NOTICE,
-    "{proxies} proxies of {sources} sources are registered",
-    "This node has read its sources of proxies (`--proxies`), and the job's pool has them.",
+    "{proxies} proxies from {sources} sources are registered",
+    "This node has read its sources of proxies (`--proxies`) and registered them with the job's pool.",
     proxies="how many",
     sources="how many lists, files, URLs and commands they come from",
 )
 PROXY_LIST_TROUBLE = _kind(
     "proxies.trouble",
     Level.WARNING,
-    "{source} gives no new list of proxies: {reason}; the last one stays in force",
+    "{source} has no new list of proxies: {reason}; the last one remains in use",
     "A source of proxies cannot be read, or is empty. It is read again after `proxy_refresh_seconds`.",
     source="the file, URL or command, without passwords",
     reason="what happened",
@@ -811,9 +826,9 @@ PROXY_BANNED = _kind(
     "proxy.banned",
     Level.NOTICE,
     "proxy {proxy} is banned at {host}: {reason}",
-    "A rule or a hook says that a host does not serve a proxy. It gets nothing of that host until its cool-off is "
-    "over; the page is fetched through another one.",
-    worker="whose page it was",
+    "A rule or a hook found that a host does not serve a proxy. The proxy gets no requests to that host until its ban "
+    "ends; the page is fetched through another one.",
+    worker="worker that fetched the page",
     proxy="its id, as `skitter proxies` lists it",
     host="host key",
     reason="why",
@@ -822,9 +837,9 @@ PROXY_FAILED = _kind(
     "proxy.failed",
     Level.INFO,
     "proxy {proxy} failed at {host}: {reason}",
-    "A request failed by its proxy, or may have; it is fetched through another one, and spends no attempt unless two "
-    "proxies agree that it was the host.",
-    worker="whose page it was",
+    "A request failed because of its proxy, or may have. It is fetched through another one; no attempt is counted "
+    "unless two proxies agree that the host is at fault.",
+    worker="worker that fetched the page",
     proxy="its id, as `skitter proxies` lists it",
     host="host key",
     reason="what happened",
@@ -834,22 +849,22 @@ INTAKE_OPENED = _kind(
     Level.NOTICE,
     "reading requests from {source}",
     "This node reads an intake. The job does not finish until the intake is closed.",
-    source="of the intake",
+    source="name of the intake",
 )
 INTAKE_READ_ELSEWHERE = _kind(
     "intake.read_elsewhere",
     Level.NOTICE,
     "{source} is read by another process; this one waits",
-    "Another process reads an intake that one process reads at a time, or goes on where nothing came for this one. "
-    "This node takes over when that one is gone, and stops when the intake is closed.",
-    source="of the intake",
+    "Another process reads an intake that only one process may read at a time, or still gets messages where this one "
+    "gets none. This node takes over when that process has ended, and stops when the intake is closed.",
+    source="name of the intake",
 )
 INTAKE_PAUSED = _kind(
     "intake.paused",
     Level.NOTICE,
     "{source} is not read for now: {reason}",
-    "Messages wait in their source, because the job is paused or as many requests are queued as `max_queued` allows.",
-    source="of the intake",
+    "Messages wait in their source because the job is paused or has reached `max_queued` requests.",
+    source="name of the intake",
     reason="why",
 )
 INTAKE_RESUMED = _kind(
@@ -857,40 +872,40 @@ INTAKE_RESUMED = _kind(
     Level.NOTICE,
     "{source} is read again",
     "An intake that was paused is read again.",
-    source="of the intake",
+    source="name of the intake",
 )
 INTAKE_DEAD_LETTERS = _kind(
     "intake.dead_letters",
     Level.WARNING,
     "{messages} messages of {source} cannot become requests: {reason}",
-    "Messages were put to the dead letters of their source, with the reason, and acknowledged.",
-    source="of the intake",
+    "Messages were moved to the dead letters of their source, with the reason, and acknowledged.",
+    source="name of the intake",
     messages="how many",
     reason="of the first",
 )
 INTAKE_TROUBLE = _kind(
     "intake.trouble",
     Level.WARNING,
-    "{source} cannot be read: {reason}; it is tried again",
-    "A source is away, or does not take an acknowledgement or a dead letter. Nothing is acknowledged, so nothing is "
-    "lost. It is tried again after half a second, and less and less often, at least every 30 seconds.",
-    source="of the intake",
+    "{source} cannot be read: {reason}; retrying",
+    "A source is unavailable, or refuses an acknowledgement or a dead letter. Nothing is acknowledged, so nothing is "
+    "lost. It is tried again after half a second, then less and less often, at least every 30 seconds.",
+    source="name of the intake",
     reason="what happened",
 )
 INTAKE_BACK = _kind(
     "intake.back",
     Level.WARNING,
     "{source} is read again after {seconds} s",
-    "A source that was in trouble is read again.",
-    source="of the intake",
+    "A source that could not be read is read again.",
+    source="name of the intake",
     seconds="how long it was not read",
 )
 INTAKE_CLOSED = _kind(
     "intake.closed",
     Level.NOTICE,
     "{source} is closed: {read} messages were read, {added} requests were new, {dead_letters} are dead letters",
-    "A source has come to its end, or nothing came for as long as `--until-idle` says.",
-    source="of the intake",
+    "A source has ended, or had no messages for the time of `--until-idle`.",
+    source="name of the intake",
     read="messages of this run",
     added="of them, requests that were new",
     dead_letters="of them, messages that could not become requests",
@@ -898,9 +913,9 @@ INTAKE_CLOSED = _kind(
 INTAKE_UNREAD = _kind(
     "intake.unread",
     Level.WARNING,
-    "nobody reads {source}, and the job does not finish while it is open: --intake reads it, --no-intake closes it",
-    "An earlier command has opened an intake that no process reads now, and this one does not either.",
-    source="of the intake",
+    "no process reads {source}, and the job does not finish while it is open: --intake reads it, --no-intake closes it",
+    "An earlier command has opened an intake that no process reads now, including this one.",
+    source="name of the intake",
 )
 
 # ---- alerts
@@ -908,51 +923,51 @@ INTAKE_UNREAD = _kind(
 ALERT_FIRING = _kind(
     "alert.firing",
     Level.WARNING,
-    "alert {alert}: {figure} is {value}, and the threshold is {threshold}",
-    "A figure of the job has been beyond the threshold of an alert for as long as that says (docs/how-to/alerts.md).",
+    "alert {alert}: {figure} is {value}, threshold {threshold}",
+    "A figure of the job has been beyond the threshold of an alert for the configured time (docs/how-to/alerts.md).",
     alert="its name",
     figure="its figure",
-    value="what it is now",
-    threshold="what it may be",
+    value="current value",
+    threshold="the threshold",
 )
 ALERT_RESOLVED = _kind(
     "alert.resolved",
     Level.NOTICE,
-    "alert {alert} is over: {figure} is {value}",
-    "The figure of a firing alert is back, or the job has ended.",
+    "alert {alert} is resolved: {figure} is {value}",
+    "The figure of a firing alert is back within its threshold, or the job has ended.",
     alert="its name",
     figure="its figure",
-    value="what it is now; 0 if the job has ended",
-    threshold="what it may be",
+    value="current value; 0 if the job has ended",
+    threshold="the threshold",
 )
 ALERT_NOT_TOLD = _kind(
     "alert.not_told",
     Level.WARNING,
-    "alert {alert}: the {place} has failed, try {tries}: {reason}",
-    "A webhook or a command of an alert has failed. It is tried again, 20 times in a quarter of an hour; the crawl "
-    "goes on. Told once for each reason, and when it is given up.",
+    "alert {alert}: the {place} failed (attempt {tries}): {reason}",
+    "A webhook or a command of an alert has failed. It is tried 20 times in a quarter of an hour; the crawl "
+    "continues. Reported once per reason, and when it is given up.",
     alert="its name",
     place="webhook or command",
     reason="what happened",
     tries="how often it was tried",
 )
 ALERTS_AWAY = _kind(
-    "alert.away",
+    "alert.unavailable",
     Level.WARNING,
-    "this node does not watch for alerts now: {reason}",
-    "Where the locks of the job are kept cannot be reached: it is tried again, and other nodes watch meanwhile. Or the "
-    "frontier is a master, which has its own alerts.",
+    "this node does not check alerts now: {reason}",
+    "The store of the job's locks is unavailable: it is tried again, and other nodes check the alerts meanwhile. Or "
+    "the frontier is a master, which has its own alerts.",
     reason="what happened",
 )
 
 # ---- published events
 
 EVENTS_AWAY = _kind(
-    "events.away",
+    "events.unavailable",
     Level.WARNING,
-    "events are not published: {reason}; they wait, and the crawl goes on",
-    "The server that events are published to does not answer, or refuses them. It is tried again, at least every 15 "
-    "seconds. Not published itself.",
+    "events are not published: {reason}; they wait, and the crawl continues",
+    "The server that events are published to does not answer, or refuses them. It is tried again at least every 15 "
+    "seconds. This event itself is not published.",
     stream="URL without secrets",
     reason="what happened",
 )
@@ -960,34 +975,35 @@ EVENTS_BACK = _kind(
     "events.back",
     Level.WARNING,
     "{stream} is back after {seconds} s; {dropped} events were dropped meanwhile",
-    "Events are published again, those that waited first. Not published itself: a hole shows in `sequence`.",
+    "Events are published again, beginning with those that waited. This event itself is not published: a gap shows in "
+    "`sequence`.",
     stream="URL without secrets",
-    seconds="how long it was away",
+    seconds="how long it was unavailable",
     dropped="events that did not fit into memory",
 )
 EVENTS_DROPPED = _kind(
     "events.dropped",
     Level.WARNING,
     "{events} events were not published: {stream}",
-    "More events waited than 16 MB of memory hold, or the crawl ended before they could be published. Told once for "
-    "each absence. Not published itself.",
+    "More events waited than fit into 16 MB of memory, or the crawl ended before they could be published. Reported "
+    "once per outage. This event itself is not published.",
     stream="URL without secrets",
-    events="how many, until now",
+    events="how many so far",
 )
 
 EGRESS_OPENED = _kind(
     "egress.opened",
     Level.NOTICE,
     "the proxy is open: {proxy}, address {address}",
-    "An egress can be used, and registers itself with the job.",
+    "An egress is usable, and registers with the job.",
     proxy="its URL, without the password",
-    address="from which it goes out; `unknown` without `--address-url`",
+    address="its public address; `unknown` without `--address-url`",
 )
 EGRESS_DRAINING = _kind(
     "egress.draining",
     Level.NOTICE,
-    "no more requests until it is back ({reason}); {in_flight} are in flight",
-    "An egress leaves the pool: because it redials, or because it stops.",
+    "no new requests until it is back ({reason}); {in_flight} in flight",
+    "An egress leaves the pool to redial or to stop.",
     reason="time, banned or stop",
     in_flight="requests that it waits for",
 )
@@ -995,7 +1011,7 @@ EGRESS_CUT = _kind(
     "egress.cut",
     Level.WARNING,
     "{in_flight} requests are still in flight after {seconds} s; they are cut off, and tried again elsewhere",
-    "An egress has waited for as long as `--drain-seconds` says.",
+    "An egress has waited for `--drain-seconds`.",
     in_flight="requests",
     seconds="how long it has waited",
 )
@@ -1003,50 +1019,50 @@ EGRESS_REDIALED = _kind(
     "egress.redialed",
     Level.NOTICE,
     "redialed in {seconds} s",
-    "The command of an egress has ended well. Whether the address can be used is tested next.",
+    "The redial command of an egress has succeeded. The new address is tested next.",
     seconds="how long it took",
 )
 EGRESS_REDIAL_FAILED = _kind(
     "egress.redial_failed",
     Level.WARNING,
-    "the redial command has failed: {error}",
-    "It is run again, not before `--at-least` seconds after it was begun.",
-    error="its exit code and the last line that it wrote, or that its time was over",
+    "the redial command failed: {error}",
+    "It is run again, at least `--at-least` seconds after its last start.",
+    error="its exit code and last line of output, or that it timed out",
 )
 EGRESS_NOT_USABLE = _kind(
     "egress.not_usable",
     Level.WARNING,
     "the proxy cannot be used: {error}",
-    "An egress has redialed, and the new address does not work, or is the one that was banned. It redials again.",
-    error="what the test has found",
+    "An egress has redialed, but the new address does not work or is the banned one. It redials again.",
+    error="result of the test",
 )
 EGRESS_STORE_AWAY = _kind(
     "egress.store_away",
     Level.WARNING,
-    "not in the pool until the store and the job are there: {error}",
-    "An egress cannot register. It goes on with what it was granted.",
+    "not in the pool until the store and the job are available: {error}",
+    "An egress cannot register. It continues to serve requests that it was given.",
     error="what the store said",
 )
 EGRESS_STORE_BACK = _kind(
     "egress.store_back",
     Level.NOTICE,
     "in the pool again after {seconds} s",
-    "Follows egress.store_away.",
-    seconds="how long it was away",
+    "Follows `egress.store_away`.",
+    seconds="how long it was unavailable",
 )
 EGRESS_STOPPED = _kind(
     "egress.stopped",
     Level.NOTICE,
-    "the egress has stopped; it has passed on {requests} requests, and redialed {redials} times",
-    "An egress has ended in order.",
-    requests="tunnels count as one",
-    redials="how often its command was run",
+    "the egress has stopped after {requests} requests and {redials} redials",
+    "An egress has ended normally.",
+    requests="requests forwarded; a tunnel counts as one",
+    redials="how often the redial command was run",
 )
 
 SCHEDULER_STARTED = _kind(
     "scheduler.started",
     Level.NOTICE,
-    "scheduler {owner} is up, with {schedules} schedules in {store}",
+    "scheduler {owner} has started, with {schedules} schedules in {store}",
     "A scheduler has opened its store.",
     owner="the scheduler",
     schedules="number of schedules",
@@ -1055,22 +1071,22 @@ SCHEDULER_STARTED = _kind(
 SCHEDULER_LEADS = _kind(
     "scheduler.leads",
     Level.NOTICE,
-    "this scheduler leads",
-    "It starts the ticks of all schedules from now on; others wait until it is gone.",
+    "this scheduler is the leader",
+    "From now on it starts the ticks of all schedules; the others wait until it ends.",
     owner="the scheduler",
 )
 SCHEDULER_FOLLOWS = _kind(
     "scheduler.follows",
     Level.NOTICE,
-    "another scheduler leads: {leader}",
-    "This one waits, and takes over when the leader is gone.",
+    "another scheduler is the leader: {leader}",
+    "This one waits, and takes over when the leader has ended.",
     leader="the scheduler that leads",
 )
 SCHEDULER_STOPPED = _kind(
     "scheduler.stopped",
     Level.NOTICE,
-    "scheduler {owner} has stopped; it had started {started} ticks, {taken_over} of them for others",
-    "A scheduler has ended in order. What its commands left is resumed by the next that leads.",
+    "scheduler {owner} has stopped; it started {started} ticks, {taken_over} of them for other schedulers",
+    "A scheduler has ended normally. The next leader resumes what its commands left.",
     owner="the scheduler",
     started="ticks that it started",
     taken_over="of these, ticks whose scheduler had died or left",
@@ -1080,35 +1096,35 @@ SCHEDULER_STORE_AWAY = _kind(
     "scheduler.store_away",
     Level.WARNING,
     "no tick starts until the store is back: {error}",
-    "The store of schedules cannot be reached. Commands that run go on.",
+    "The store of schedules is unavailable. Running commands continue.",
     error="what the store said",
 )
 SCHEDULER_STORE_BACK = _kind(
     "scheduler.store_back",
     Level.NOTICE,
     "the store of schedules is back after {seconds} s",
-    "Follows scheduler.store_away.",
-    seconds="how long it was away",
+    "Follows `scheduler.store_away`.",
+    seconds="how long it was unavailable",
 )
 SCHEDULE_FROM_FILE = _kind(
     "schedule.from_file",
     Level.NOTICE,
-    "schedule {schedule}: {what}, as {origin} says",
+    "schedule {schedule}: {what} (from {origin})",
     "A scheduler has compared the schedules of the project file with those that are stored.",
     schedule="its name",
-    what="added, changed; or kept: it is no longer in the file, and `skitter schedule remove` removes it",
+    what="added, changed, or kept: it is no longer in the file; `skitter schedule remove` removes it",
     origin="the file",
 )
 TICK_STARTED = _kind(
     "schedule.tick_started",
     Level.NOTICE,
     "schedule {schedule}: the tick of {scheduled_at} starts: skitter {command}",
-    "A command of a schedule begins.",
+    "A command of a schedule has started.",
     schedule="its name",
     scheduled_at="nominal time of the tick, UTC",
-    command="what is run",
+    command="the command",
     attempt="1, or more after a failure",
-    taken_over="whether its scheduler died, so that what it had begun is resumed",
+    taken_over="whether another scheduler had started it and died, so that its work is resumed",
 )
 TICK_ENDED = _kind(
     "schedule.tick_ended",
@@ -1136,7 +1152,7 @@ TICK_NOT_RUN = _kind(
     "schedule.tick_not_run",
     Level.WARNING,
     "schedule {schedule}: the tick of {scheduled_at} is {outcome}: {reason}",
-    "A tick did not run, and the history says so.",
+    "A tick did not run. The history shows it.",
     schedule="its name",
     scheduled_at="nominal time of the tick, UTC",
     outcome="skipped or missed",
@@ -1145,8 +1161,8 @@ TICK_NOT_RUN = _kind(
 TICK_LOST = _kind(
     "schedule.tick_lost",
     Level.WARNING,
-    "schedule {schedule}: the tick of {scheduled_at} belongs to another scheduler now, and its command is ended here",
-    "This scheduler was not heard of for longer than a claim lasts.",
+    "schedule {schedule}: the tick of {scheduled_at} belongs to another scheduler now; its command is stopped here",
+    "This scheduler sent no heartbeat for longer than a claim lasts.",
     schedule="its name",
     scheduled_at="nominal time of the tick, UTC",
 )
@@ -1154,7 +1170,7 @@ LOG = _kind(
     "log",
     Level.INFO,
     "{text}",
-    "Whatever a spider, skitter or a library said through Python's `logging`. The level is that of the record.",
+    "A message that a spider, skitter or a library sent through Python's `logging`. The level is that of the record.",
     logger="its name",
-    text="what was said",
+    text="the message",
 )

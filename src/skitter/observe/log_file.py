@@ -32,7 +32,8 @@ class LogFile:
             self._fd = self._open()
         except OSError as error:
             raise UsageError(
-                f"cannot be written: {name}: {error.strerror}", hint="the log (--log, log_file) is a file, or -"
+                f"cannot be written: {name}: {error.strerror}",
+                hint="--log and log_file take a file, or - for standard error",
             ) from error
 
     def write(self, line: str) -> None:

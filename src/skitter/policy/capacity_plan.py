@@ -24,10 +24,10 @@ REDIS_URLS_A_SECOND = 16_000
 SQLITE_URLS_A_SECOND = 8_000
 """bench/bench_ladder.py."""
 REDIS_SEEN_BYTES = 9.5
-REDIS_QUEUED_BYTES = 14.0
+REDIS_QUEUED_BYTES = 15.0
 """Beyond the URL itself, the seen entry included."""
-REDIS_HOST_BYTES = 490.0
-"""bench/redis_memory.py --queued 10000000 --lonely 1000000."""
+REDIS_HOST_BYTES = 460.0
+"""Beyond its URLs. bench/redis_memory.py: 536 bytes for a host with one queued URL of 63 characters."""
 SQLITE_URL_BYTES = 175.0
 """On disk, beyond the URL. bench/bench_frontier.py."""
 SCALING_AT_EIGHT = 0.98
@@ -74,7 +74,7 @@ class Line(msgspec.Struct, frozen=True):
     unit: str
     because: str
     basis: str
-    """``asked``: from the question alone; ``measured``: from it and the constants; ``assumed``: with an assumption."""
+    """Basis: ``asked`` (the options alone), ``measured`` (with measured costs) or ``assumed`` (with an assumption)."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,7 +82,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     bottleneck: str
     advice: str
     feasible: bool
-    """False: politeness alone takes longer than there is time."""
+    """Whether the politeness delays fit into the available time."""
 
 
 def plan(question: Question) -> Answer:
@@ -118,25 +118,25 @@ def plan(question: Question) -> Answer:
             "workers",
             workers,
             "processes",
-            f"{by_cpu:.1f} by CPU ({cpu * 1000:.2f} ms a page), {by_slots:.1f} by slots"
-            f" ({q.latency_seconds:g} s an answer, {q.concurrency} at a time)",
+            f"{by_cpu:.1f} by CPU ({cpu * 1000:.2f} ms per page), {by_slots:.1f} by slots"
+            f" ({q.latency_seconds:g} s per response, {q.concurrency} at a time)",
             "assumed",
         ),
         Line("worker memory", workers * WORKER_BYTES, "bytes", f"{WORKER_BYTES / 1e6:.0f} MB each", "measured"),
         Line("nodes", nodes, "machines", f"{by_cores:.1f} by cores, {by_line:.1f} by bandwidth", "assumed"),
-        Line("bandwidth", bits, "bits/s", f"{q.bytes_per_page:,.0f} bytes a page", "asked"),
+        Line("bandwidth", bits, "bits/s", f"{q.bytes_per_page:,.0f} bytes per page", "asked"),
         Line("frontier calls", urls, "URLs/s", "each added, leased and committed", "asked"),
-        Line("seen", seen, "URLs", f"{q.urls_per_page:g} for each page", "assumed"),
-        Line("redis memory", memory, "bytes", f"{QUEUED_SHARE:.0%} of what is seen waits at worst", "assumed"),
+        Line("seen", seen, "URLs", f"{q.urls_per_page:g} per page", "assumed"),
+        Line("redis memory", memory, "bytes", f"{QUEUED_SHARE:.0%} of the seen URLs are queued at worst", "assumed"),
         Line("shards", shards, "Redis", f"{by_calls:.2f} by calls, {by_memory:.2f} by memory", "assumed"),
         Line(
             "sqlite disk",
             sqlite_bytes,
             "bytes",
-            "instead of Redis: one machine is enough" if fits_sqlite else "only if one machine were enough",
+            "instead of Redis: one machine is enough" if fits_sqlite else "only if one machine is enough",
             "measured",
         ),
-        Line("results", q.pages * RESULT_BYTES, "bytes", f"{RESULT_BYTES:.0f} bytes a record", "assumed"),
+        Line("results", q.pages * RESULT_BYTES, "bytes", f"{RESULT_BYTES:.0f} bytes per record", "assumed"),
         Line(
             "archive",
             q.pages * q.bytes_per_page * ARCHIVE_RATIO,
@@ -148,7 +148,7 @@ def plan(question: Question) -> Answer:
             "politeness",
             polite_days,
             "days",
-            f"at least, {q.pages / q.hosts:,.0f} pages a host, all hosts alike, {q.delay_seconds:g} s between two",
+            f"at least: {q.pages / q.hosts:,.0f} pages on each host, {q.delay_seconds:g} s between two requests",
             "assumed",
         ),
     ]
@@ -167,13 +167,13 @@ def plan(question: Question) -> Answer:
 def _advice(bottleneck: str, q: Question, polite_days: float) -> str:
     if bottleneck == "politeness":
         return (
-            f"{polite_days / q.days:.1f} times the time there is: take more hosts, more days, or a shorter delay"
-            " where owners allow it; more machines do not help"
+            f"{polite_days / q.days:.1f} times the available time: use more hosts, more days, or a shorter delay"
+            " where site owners allow it; more machines do not help"
         )
     return {
-        "worker CPU": "more cores: the crawl grows with them",
-        "slots": "answers are slow: a higher --concurrency costs memory only",
-        "bandwidth": "machines with a faster line, or more of them",
+        "worker CPU": "use more cores: the speed grows with them",
+        "slots": "responses are slow: use a higher --concurrency, which costs only memory",
+        "bandwidth": "use machines with more bandwidth, or more of them",
         "frontier calls": "more shards: redis+cluster:// or ?shards=N",
         "frontier memory": "more shards, or a Redis with more memory; list-compress-depth 1 halves the queue",
     }[bottleneck]

@@ -20,5 +20,5 @@ def is_suspect(losses: int) -> bool:
 
 
 def is_fatal(losses_alone: int) -> bool:
-    """Return whether the request is dead, with the error class ``lost``."""
+    """Return whether the request has failed, with the error class ``lost``."""
     return losses_alone >= LOSSES_WHILE_ALONE

@@ -6,7 +6,7 @@ frontier applies them inside the transaction that grants or commits.
 
 from __future__ import annotations
 
-from skitter.model.host import Host, Phase
+from skitter.model.host import Halt, Host, Phase
 from skitter.policy.host_budgets import Budgets
 from skitter.settings import Politeness, Retry
 
@@ -18,6 +18,9 @@ LAST_COPY_SECONDS = 3_600.0
 """How long the last good copy of an unreadable robots.txt is used before the next attempt."""
 BLOCK_LIMIT = 8
 """Blocks in a row, without one normal answer between, after which a request or a whole host is given up."""
+GIVEN_UP_CLASS = "given_up"
+"""The error class of requests whose host an operator has given up."""
+GIVEN_UP_REASON = "an operator has given the host up"
 HELD_CLASS = "callback"
 """The error class of a host whose page holds, or has held, its worker."""
 LATENCY_WEIGHT = 0.2
@@ -61,7 +64,7 @@ def phase_of(host: Host, now: float, politeness: Politeness, budgets: Budgets | 
 
 def has_room(host: Host, politeness: Politeness, budgets: Budgets | None = None) -> bool:
     """Return whether one more request may be in flight; only one until the latency is known, if the delay needs it."""
-    if host.given_up is not None or host.gate or (budgets is not None and not budgets.has_room(host)):
+    if host.given_up is not None or host.gate or host.halt or (budgets is not None and not budgets.has_room(host)):
         return False
     alone = politeness.target_concurrency is not None and not host.latency_seconds
     return host.in_flight < (1 if alone else politeness.per_host)
@@ -155,7 +158,7 @@ def came_late(host: Host) -> None:
 def answered(host: Host, leased_at: float, latency_seconds: float | None, *, succeeded: bool = True) -> None:
     """Record a normal answer: the host is not down, and the pause of its next block is halved.
 
-    A host that was given up is restored as well: requests that are not dead yet stay queued.
+    A host that was given up is restored as well: requests that are not failed yet stay queued.
 
     What had been leased before the block says nothing about the time after it: as eight blocks of one moment double a
     pause once, eight answers to requests from before do not take it back. ``succeeded``: a page came. An error or a
@@ -219,14 +222,18 @@ def gate_failed(host: Host, now: float, politeness: Politeness, retry: Retry) ->
 
 
 def is_down(host: Host, retry: Retry) -> bool:
-    """Return whether the host and its queue are given up."""
+    """Return whether the host and its queue are given up. Those of a paused host are kept until it is resumed."""
+    if host.halt is Halt.PAUSED:
+        return False
     return host.strikes >= retry.max_attempts or host.blocks >= BLOCK_LIMIT
 
 
 def new_chance(host: Host) -> None:
-    """Reset the failures of a host that was given up; a pause that it asked for still holds."""
+    """Reset the failures of a host that was given up, by an operator too; a pause still holds, whoever asked for it."""
     host.strikes = host.blocks = host.backoff = host.gate_losses = 0
     host.given_up = None
+    if host.halt is Halt.GIVEN_UP:
+        host.halt = Halt.NONE
 
 
 def _strike(host: Host, now: float, leased_at: float, pause_seconds: float) -> bool:

@@ -32,7 +32,7 @@ PROXY_WEIGHT = 0.0625
 PROXY_MEMORY_SECONDS = 3_600.0
 """So long after its time has run out a proxy is remembered, with its health: its node may be started again."""
 PROXY_FAILURES_LIMIT = 20
-"""Failures by proxies after which a request is dead, class ``proxy``."""
+"""Failures by proxies after which a request has failed, class ``proxy``."""
 DRAW_FACTOR = 16_807
 DRAW_MODULUS = 2_147_483_647
 """Of the random numbers (Park and Miller); their products are exact in Lua's numbers."""

@@ -37,7 +37,7 @@ def continuation(
         target = absolute(location, request.url)
     except UrlError as error:
         raise FetchError(
-            "redirect", f"redirected to what is not a URL to crawl ({error.rule}): {location[:200]}"
+            "redirect", f"redirected to a URL that cannot be crawled ({error.rule}): {location[:200]}"
         ) from error
     chain = (*request.chain, request.url)
     if len(chain) > max_redirects:
@@ -45,7 +45,7 @@ def continuation(
     identity = identity_of(target)
     visits = sum(identity_of(url) == identity for url in chain)
     if visits >= _VISITS:
-        raise FetchError("redirect", f"redirects in a circle, back to {target}")
+        raise FetchError("redirect", f"redirect loop, back to {target}")
     unfiltered = request.dont_filter or request.method != "GET" or request.callback == FILE_CALLBACK
     # Kept in the request, because at the next hop nothing else tells how the chain began.
     changes: dict[str, object] = {"url": target, "chain": chain, "dont_filter": unfiltered}

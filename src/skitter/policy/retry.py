@@ -13,11 +13,11 @@ BACKOFF_ERROR_CLASSES = frozenset({"proxy", "slow"})
 """Error classes that pause the host as a 503 does: the proxy failed, or too many transfers were slow."""
 UNREACHABLE_ERROR_CLASSES = frozenset({"dns", "connect", "tls"})
 """Error classes that mean that the host, and not the page, is at fault."""
-DEAD_CLASSES = (
+FAILED_CLASSES = (
     *("dns", "connect", "tls", "proxy", "timeout", "slow", "truncated", "protocol", "memory", "too_large", "browser"),
-    *("http_4xx", "http_5xx", "redirect", "callback", "sitemap", "hook", "dropped", "lost", "internal"),
+    *("http_4xx", "http_5xx", "redirect", "callback", "sitemap", "hook", "dropped", "lost", "given_up", "internal"),
 )
-"""Every class that a dead request may have, as the reference lists them."""
+"""Every class that a failed request may have, as the reference lists them."""
 
 MAX_RETRY_AFTER_SECONDS = 86_400.0
 MAX_BACKOFF_SECONDS = 3_600.0

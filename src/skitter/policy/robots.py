@@ -232,7 +232,7 @@ def _precedence(rule: Rule) -> tuple[int, bool]:
 
 def _unread(rule: Rule, reason: str) -> Rule:
     """What stands for rules that were not read to their end, from this one on: they may forbid."""
-    return rule._replace(octets=0, allow=False, rest=(), ends=False, text=f"{reason}, which are taken for Disallow: /")
+    return rule._replace(octets=0, allow=False, rest=(), ends=False, text=f"{reason}, which count as Disallow: /")
 
 
 def _lines(text: str) -> Iterator[tuple[int, str, str, str]]:

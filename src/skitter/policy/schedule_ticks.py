@@ -1,8 +1,8 @@
-"""Decisions about the ticks of a schedule. Pure: records go in, records and rows of the history come out.
+"""Decisions about the ticks of a schedule, as pure functions: records in, records and rows of the history out.
 
-A tick is expected when its nominal time has passed (``expect``), and then waits. When its start is due it runs, goes on
-waiting, or is skipped or missed (``start``). A tick that runs belongs to the owner of its claim (``take_over``), who
-ends it (``end``). Whoever writes a record back compares its version first, so each decision is made once.
+``expect`` creates a waiting tick when its nominal time has passed. When its start is due, ``start`` decides whether it
+runs, keeps waiting, or is skipped or missed. A running tick belongs to the owner of its claim (``take_over``), which
+ends it (``end``). A record is written back only if its version is unchanged, so each decision is made once.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from skitter.model.schedule import (
 from skitter.policy.schedule_times import LISTED_TICKS, jitter_of, passed_times
 
 LATE_SECONDS = 15.0
-"""A tick is late, and a matter of ``catch_up``, after so much: a change of the leader takes less."""
+"""Lateness after which ``catch_up`` applies to a tick; a change of the leader takes less time."""
 STARTED_KEPT = 512
-"""Nominal times of ticks that have run, which a record keeps."""
+"""Number of nominal times of ticks that have run which a record keeps."""
 USAGE_EXIT_CODE = 2
-"""A command that is wrong is not tried again."""
+"""Exit code of a wrong command line, which is not retried."""
 
 
 class StoreTime(NamedTuple):
-    """The time by a store: of the calendar, and by a clock that nobody sets, for claims."""
+    """Time of a store: the calendar time, and a steady clock that nobody sets, for claims."""
 
     now: float
     steady: float
@@ -44,12 +44,12 @@ class StoreTime(NamedTuple):
         return Claim(owner, self.boot, self.steady + seconds)
 
     def is_over(self, claim: Claim) -> bool:
-        """Return whether a claim has ended; after a restart of the machine all of them have."""
+        """Return whether a claim has ended; after a restart of the machine, all claims have."""
         return claim.boot != self.boot or claim.until <= self.steady
 
 
 class Decision(NamedTuple):
-    """A record after a decision, what the history gets, and the ticks to run now."""
+    """Record after a decision, the new rows of the history, and the ticks to run now."""
 
     record: ScheduleRecord
     rows: list[HistoryRow]
@@ -57,12 +57,12 @@ class Decision(NamedTuple):
 
 
 def shown_time(at: float) -> str:
-    """``2026-11-17T02:00:00Z``"""
+    """Return a time in UTC, such as ``2026-11-17T02:00:00Z``."""
     return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def tick_job(record: ScheduleRecord, tick: Tick) -> str:
-    """Return the job that a tick runs; with ``overlap=allow`` each has one of its own."""
+    """Return the job that a tick runs; with ``overlap=allow`` each tick has its own job."""
     job = record.schedule.job
     if not job or record.schedule.overlap is not Overlap.ALLOW:
         return job
@@ -72,12 +72,12 @@ def tick_job(record: ScheduleRecord, tick: Tick) -> str:
 
 
 def run_key(record: ScheduleRecord, tick: Tick) -> str:
-    """Return the key that a job begins at most one run for: a tick of a schedule, and its attempt."""
+    """Return the key of a tick and its attempt, for which a job begins at most one run."""
     return f"{record.schedule.name}@{tick.scheduled_at:.3f}#{tick.attempt}"
 
 
 def row_of(record: ScheduleRecord, tick: Tick, outcome: TickOutcome, reason: str = "") -> HistoryRow:
-    """Return the row of a tick; of one that has not run, by default."""
+    """Return the row of a tick for the history; a tick that has not run has no start and no attempts."""
     return HistoryRow(
         schedule=record.schedule.name,
         scheduled_at=tick.scheduled_at,
@@ -95,9 +95,10 @@ def row_of(record: ScheduleRecord, tick: Tick, outcome: TickOutcome, reason: str
 
 
 def expect(record: ScheduleRecord, now: float) -> Decision:
-    """Turn nominal times that have passed into ticks that wait, or rows for those that will not run."""
+    """Turn nominal times that have passed into waiting ticks, or into rows of the history if they will not run."""
     schedule = record.schedule
-    # A clock that was set back: what lies before it now may have ticks that never ran; those that have are known.
+    # If the clock was set back, times that passed before may pass again: ticks that never ran are expected, and
+    # ``known`` has those that did.
     since = min(record.cursor, now)
     times = passed_times(schedule, since, now)
     known = {*record.started, *(tick.scheduled_at for tick in record.ticks)}
@@ -120,7 +121,7 @@ def expect(record: ScheduleRecord, now: float) -> Decision:
 
 
 def _caught_up(record: ScheduleRecord, late: list[Tick], on_time: list[Tick]) -> tuple[list[Tick], list[HistoryRow]]:
-    """Return the late ticks that will run, and the rows of the others."""
+    """Return the late ticks that will run, and the rows of the others for the history."""
     catch_up = record.schedule.catch_up
     if catch_up is CatchUp.ALL:
         kept = late
@@ -141,7 +142,7 @@ def _unlisted(record: ScheduleRecord, first: float, before: float) -> HistoryRow
 
 
 def add_manual(record: ScheduleRecord, now: float) -> tuple[ScheduleRecord, Tick]:
-    """Add a tick for now, by command."""
+    """Add a tick for the current time, on command."""
     known = {*record.started, *(tick.scheduled_at for tick in record.ticks)}
     at = round(now, 3)
     while at in known:
@@ -159,7 +160,7 @@ def is_due(record: ScheduleRecord, now: float) -> bool:
 
 
 def start(record: ScheduleRecord, time: StoreTime, claim: Claim, situation: JobSituation) -> Decision:
-    """Decide about every waiting tick whose start is due, in order. ``situation``: of the schedule's job."""
+    """Decide about every waiting tick whose start is due, in order; ``situation`` is that of the schedule's job."""
     ticks: list[Tick] = [tick for tick in record.ticks if tick.is_running]
     rows: list[HistoryRow] = []
     begun: list[Tick] = []
@@ -191,7 +192,7 @@ def _verdict(
     now: float,
     situation: JobSituation,
 ) -> tuple[TickOutcome | None, str]:
-    """Return what becomes of a tick whose start is due, and why; None: it goes on waiting."""
+    """Return the outcome of a tick whose start is due, and the reason; None if the tick keeps waiting."""
     schedule = record.schedule
     within = schedule.start_within_seconds
     if within is not None and now - tick.start_at > within:
@@ -213,12 +214,12 @@ def _verdict(
     if schedule.overlap is Overlap.QUEUE or tick.caught_up:
         return None, ""
     if running:
-        return TickOutcome.SKIPPED, f"the run of {shown_time(running[0].scheduled_at)} goes on"
-    return TickOutcome.SKIPPED, f"others work on the job: {schedule.job}"
+        return TickOutcome.SKIPPED, f"the run of {shown_time(running[0].scheduled_at)} is still running"
+    return TickOutcome.SKIPPED, f"other processes are working on the job: {schedule.job}"
 
 
 def _refusal(tick: Tick, situation: JobSituation) -> str:
-    """Return why the job must not be begun; a job that was stopped for this very tick may be."""
+    """Return why the job must not be started, or an empty string; a job that was stopped for this very tick may be."""
     if situation is JobSituation.PAUSED:
         return "the job is paused"
     if situation is JobSituation.STOPPED and not tick.replaces:
@@ -227,7 +228,7 @@ def _refusal(tick: Tick, situation: JobSituation) -> str:
 
 
 def _ask_to_stop(record: ScheduleRecord, ticks: list[Tick], now: float) -> list[Tick]:
-    """With ``overlap=replace``, a tick that waits asks the running one to stop."""
+    """Make waiting ticks ask the running one to stop, if the schedule has ``overlap=replace``."""
     waiting = [tick for tick in ticks if not tick.is_running and tick.start_at <= now]
     if record.schedule.overlap is not Overlap.REPLACE or not waiting:
         return ticks
@@ -241,10 +242,12 @@ def _ask_to_stop(record: ScheduleRecord, ticks: list[Tick], now: float) -> list[
 
 
 def _bounded(record: ScheduleRecord, ticks: list[Tick], rows: list[HistoryRow]) -> tuple[list[Tick], list[HistoryRow]]:
-    """Keep at most ``LISTED_TICKS`` ticks waiting: a command that is slower than its schedule would gather more."""
+    """Keep at most ``LISTED_TICKS`` waiting ticks; a command that is slower than its schedule would accumulate more."""
     waiting = [tick for tick in ticks if not tick.is_running]
     excess = waiting[LISTED_TICKS:]
-    refused = [row_of(record, tick, TickOutcome.SKIPPED, f"{LISTED_TICKS} ticks wait already") for tick in excess]
+    refused = [
+        row_of(record, tick, TickOutcome.SKIPPED, f"{LISTED_TICKS} ticks are already waiting") for tick in excess
+    ]
     return [tick for tick in ticks if tick not in excess], rows + refused
 
 
@@ -252,9 +255,9 @@ def _bounded(record: ScheduleRecord, ticks: list[Tick], rows: list[HistoryRow]) 
 
 
 def take_over(record: ScheduleRecord, time: StoreTime, claim: Claim, own: Collection[float] = ()) -> Decision:
-    """Claim the running ticks whose owner is gone; they run again, and what they had begun is resumed.
+    """Claim the running ticks whose owner is gone; they run again and resume what they had begun.
 
-    ``own``: ticks that this owner runs itself; it may have been too slow to renew its claims.
+    ``own`` has the ticks that this owner runs itself; it may have been too slow to renew its claims.
     """
     ticks: list[Tick] = []
     begun: list[Tick] = []
@@ -268,7 +271,7 @@ def take_over(record: ScheduleRecord, time: StoreTime, claim: Claim, own: Collec
 
 
 def held(record: ScheduleRecord, tick: Tick) -> Tick | None:
-    """Return the tick as it is stored, if the claim on it still stands; None: another owner has it, or it has ended."""
+    """Return the stored tick if the claim on it is still valid; None if it has another owner or has ended."""
     found = next((other for other in record.ticks if other.scheduled_at == tick.scheduled_at), None)
     return found if found is not None and found.epoch == tick.epoch and found.is_running else None
 
@@ -280,7 +283,7 @@ def with_tick(record: ScheduleRecord, tick: Tick) -> ScheduleRecord:
 
 
 def end(record: ScheduleRecord, tick: Tick) -> ScheduleRecord:
-    """Return the record without a tick that has run; its nominal time never runs again."""
+    """Return the record without a tick that has run; the nominal time of the tick never runs again."""
     ticks = [other for other in record.ticks if other.scheduled_at != tick.scheduled_at]
     started = sorted({*record.started, tick.scheduled_at})
     floor = max([record.floor, *started[:-STARTED_KEPT]])
@@ -288,5 +291,5 @@ def end(record: ScheduleRecord, tick: Tick) -> ScheduleRecord:
 
 
 def is_retried(record: ScheduleRecord, tick: Tick, exit_code: int) -> bool:
-    """Return whether a command that ended so is run again."""
+    """Return whether a command with this exit code is run again."""
     return exit_code not in (0, USAGE_EXIT_CODE) and tick.attempt <= record.schedule.retries and not tick.replaced_by

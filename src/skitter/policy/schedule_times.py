@@ -72,7 +72,7 @@ def zone_of(name: str) -> tzinfo:
 def check_times(schedule: Schedule, now: float) -> None:
     """UsageError for times that cannot be, or never come."""
     if bool(schedule.cron) == bool(schedule.every_seconds):
-        raise UsageError(f"when does it run? {schedule.name}", hint='either --cron "0 2 * * *" or --every 1h')
+        raise UsageError(f"no time given: {schedule.name}", hint='give either --cron "0 2 * * *" or --every 1h')
     zone_of(schedule.timezone)
     if schedule.cron:
         try:
@@ -83,14 +83,14 @@ def check_times(schedule: Schedule, now: float) -> None:
                 hint='minute hour day month weekday, as in "0 2 * * *" or "*/15 8-18 * * MON-FRI"',
             ) from error
     elif schedule.every_seconds < LEAST_INTERVAL_SECONDS:
-        raise UsageError(f"too short: --every {schedule.every_seconds:g}s", hint="one second at least")
+        raise UsageError(f"too short: --every {schedule.every_seconds:g}s", hint="give at least one second")
     elif schedule.jitter_seconds >= schedule.every_seconds:
         raise UsageError(
             f"jitter of {schedule.jitter_seconds:g} s reaches the next tick: --every {schedule.every_seconds:g}s",
             hint="give a jitter that is shorter than the interval",
         )
     if next_time(schedule, now) is None:
-        raise UsageError(f"no time ever comes: {schedule.name}", hint="look at the expression and at --until")
+        raise UsageError(f"the schedule never runs: {schedule.name}", hint="check the expression and --until")
 
 
 def next_time(schedule: Schedule, after: float) -> float | None:

@@ -15,7 +15,7 @@ from skitter.settings import Sessions
 LOGIN_ASK_SECONDS = 30.0
 """A worker that was asked to log a session in has this long to begin; then another one is asked."""
 LOGIN_SECONDS = 600.0
-"""A login that has not ended by then has failed."""
+"""A login that has not ended by then has failed, unless a request of it is still queued: its host may be paused."""
 LOGIN_RETRY_SECONDS = 5.0
 """After a first failed login; doubles."""
 MAX_LOGIN_FAILURES = 3
@@ -57,8 +57,9 @@ class SessionRules(msgspec.Struct, frozen=True, kw_only=True):
         return record.state is SessionState.READY and is_idle and not self.is_worn(record, now)
 
     def may_log_in(self, record: SessionRecord) -> bool:
-        """Whether a request of its login may be granted."""
-        return record.state is SessionState.LOGGING_IN and (not self.exclusive or record.in_flight == 0)
+        """Whether a request of its login may be granted, also when the login is over: what it has left must end."""
+        is_idle = not self.exclusive or record.in_flight == 0
+        return record.state is not SessionState.EXPIRED and is_idle
 
     def replace(self, record: SessionRecord, now: float) -> None:
         """It is over; another one takes its name, and has to be logged in."""
@@ -67,12 +68,16 @@ class SessionRules(msgspec.Struct, frozen=True, kw_only=True):
         record.state = SessionState.EXPIRED if self.login else SessionState.READY
 
     def fail_login(self, record: SessionRecord, now: float) -> None:
-        """A login came to nothing: another one follows, a few times."""
+        """Record a failed login; another one follows, a few times.
+
+        That is one of another generation: with the same ids, its requests would be duplicates.
+        """
         record.failures += 1
         record.logins = 0
         if record.failures >= MAX_LOGIN_FAILURES:
             self.end_login(record, now, keep_failures=True)
         else:
+            record.generation += 1
             record.state = SessionState.EXPIRED
             record.since = now + LOGIN_RETRY_SECONDS * 2 ** (record.failures - 1)
 

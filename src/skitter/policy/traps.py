@@ -14,10 +14,10 @@ from collections import Counter
 from skitter.settings import Traps
 
 RULES = {
-    "trap_depth": "it is further from its seed than any real site goes (endless_depth)",
-    "trap_length": "it is longer than a link may be (max_url_length)",
+    "trap_depth": "it is farther from its seed than links on any real site (endless_depth)",
+    "trap_length": "it is longer than max_url_length",
     "trap_segments": "its path has more segments than any real site has (max_path_segments)",
-    "trap_repeats": "one segment stands in its path again and again (max_path_repeats)",
+    "trap_repeats": "its path repeats one segment too often (max_path_repeats)",
     "trap_parameters": "its query has too many parameters, or repeats them (traps=strict)",
     "trap_calendar": "it is a page of an endless calendar (traps=strict)",
 }

@@ -18,7 +18,7 @@ _FORMS = {
     "unix": "unix:///PATH[?db=N]",
     "sentinel": "redis+sentinel://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]…/MASTER[/DB]",
     "cluster": "redis+cluster://[USER:PASSWORD@]HOST[:PORT],HOST[:PORT]…[?shards=N]",
-    "": "redis://[USER:PASSWORD@]HOST[:PORT][/DB], or rediss://… for TLS (?ca=FILE for an own CA)",
+    "": "redis://[USER:PASSWORD@]HOST[:PORT][/DB], or rediss://… for TLS (?ca=FILE for your own CA)",
 }
 
 HostPort = tuple[str, int]
@@ -127,7 +127,7 @@ def locate(kind: str, hosts: str, path: str, *, db: str = "") -> Address:
         return Address(hosts=found, master=master, db=_number(number or "0"))
     if kind == "cluster":
         if words:
-            raise ValueError("a cluster has one database")
+            raise ValueError("a cluster has only database 0")
         return Address(hosts=found, cluster=True)
     if len(found) > 1 or kind:
         raise ValueError("one host")
@@ -137,7 +137,7 @@ def locate(kind: str, hosts: str, path: str, *, db: str = "") -> Address:
 def _with_tls(address: Address, options: dict[str, str]) -> Address:
     files = {name: options.pop(name, None) for name in ("ca", "cert", "key")}
     if (files["cert"] is None) != (files["key"] is None):
-        raise ValueError("a certificate goes with its key")
+        raise ValueError("a certificate needs a key")
     for name, file in files.items():
         if file is not None:
             _read(file, f"?{name}=")
@@ -165,7 +165,7 @@ def _read(file: str, option: str) -> str:
 def _refuse_misplaced_user(url: str) -> None:
     """ValueError for an ``@`` outside the authority: a slash too many turns a password into a path, which is shown."""
     if "@" in url:
-        raise ValueError("credentials outside the authority")
+        raise ValueError("credentials must be before the host")
 
 
 def _check_socket_path(hosts: str, path: str) -> None:
@@ -200,6 +200,6 @@ def _shards(text: str | None) -> int | None:
 def _not_an_address(scheme: str, kind: str) -> UsageError:
     # The address itself is not repeated: it may hold a password.
     return UsageError(
-        f"not an address of a Redis: {scheme}://…",
-        hint=f"it reads {_FORMS.get(kind, _FORMS[''])}",
+        f"not the address of a Redis server: {scheme}://…",
+        hint=f"the form is {_FORMS.get(kind, _FORMS[''])}",
     )

@@ -33,7 +33,7 @@ class Trouble(NamedTuple):
 
 
 _GIVE_MASTER = "give the address of the master"
-_GIVE_NODES = "name some of its nodes: redis+cluster://HOST,HOST"
+_GIVE_NODES = "give some of its nodes: redis+cluster://HOST,HOST"
 TROUBLES = {
     # By the code of an error reply, which is its first word.
     "NOAUTH": Trouble(
@@ -45,32 +45,34 @@ TROUBLES = {
         "refuses the user or the password", "check user and password: redis://USER:PASSWORD@HOST", Remedy.CREDENTIALS
     ),
     "NOPERM": Trouble(
-        "does not let this user do what skitter needs",
+        "does not allow this user the commands that skitter needs",
         "ACL: ~skitter:* -@all +@read +@write -@dangerous +@connection +eval +evalsha +info +time +wait +cluster|nodes",
         Remedy.CHANGE,
     ),
-    "LOADING": Trouble("is still loading its data", "wait until it is up"),
+    "LOADING": Trouble("is still loading its data", "wait until it is ready"),
     "READONLY": Trouble("is a read-only replica", _GIVE_MASTER),
-    "OOM": Trouble("is out of memory", "raise maxmemory, or free some: skitter jobs, skitter drop; nothing is lost"),
-    "MISCONF": Trouble("cannot save to its disk and takes no writes", "free some disk space there; nothing is lost"),
+    "OOM": Trouble(
+        "is out of memory", "raise maxmemory, or free memory with skitter jobs and skitter drop; nothing is lost"
+    ),
+    "MISCONF": Trouble("cannot save to its disk and accepts no writes", "free some disk space there; nothing is lost"),
     "MASTERDOWN": Trouble("is a replica that has lost its master", _GIVE_MASTER),
     "CLUSTERDOWN": Trouble("is part of a cluster that is down", "wait until the cluster is up"),
     "TRYAGAIN": Trouble("is moving these keys", "wait"),
-    "NOREPLICAS": Trouble("has too few replicas to take writes", "see min-replicas-to-write there"),
-    "BUSY": Trouble("is busy with a script", "wait, or look at SCRIPT KILL there"),
+    "NOREPLICAS": Trouble("has too few replicas to accept writes", "see min-replicas-to-write in its configuration"),
+    "BUSY": Trouble("is busy with a script", "wait, or use SCRIPT KILL there"),
     "MOVED": Trouble("is a node of a Redis Cluster", _GIVE_NODES, Remedy.CHANGE),
     "ASK": Trouble("is moving these keys to another node", "wait"),
     "CROSSSLOT": Trouble("is a node of a Redis Cluster", _GIVE_NODES, Remedy.CHANGE),
     "MAXCLIENTS": Trouble("has too many clients", "raise maxclients there, or start fewer workers"),
     # The codes of CheckFailedError.
-    "NOMASTER": Trouble("has sentinels that know no such master", "check redis+sentinel://HOST,HOST/MASTER"),
+    "NOMASTER": Trouble("has sentinels that do not know this master", "check redis+sentinel://HOST,HOST/MASTER"),
     "SENTINELAUTH": Trouble(
         "has sentinels that refuse the password", "give ?sentinel_password_file=FILE", Remedy.CREDENTIALS
     ),
     "ISSENTINEL": Trouble("is a sentinel", "name the master too: redis+sentinel://HOST,HOST/MASTER", Remedy.CHANGE),
-    "TOOOLD": Trouble("is too old", "Redis 6.2 or newer, or Valkey", Remedy.CHANGE),
+    "TOOOLD": Trouble("is too old", "use Redis 6.2 or newer, or Valkey", Remedy.CHANGE),
     "FEWREPLICAS": Trouble(
-        "has too few replicas that keep up", "lower ?wait_replicas=, or look at INFO replication there"
+        "has too few replicas that are up to date", "lower ?wait_replicas=, or check INFO replication there"
     ),
 }
 WRONG_TYPE = "WRONGTYPE"
@@ -97,14 +99,14 @@ _CODES_BY_TEXT = {
     "ACL failure in script": "NOPERM",
 }
 _NO_ANSWER = "no answer in time"
-_CLOSED = "it closes the connection"
+_CLOSED = "it closed the connection"
 _CHECK_SERVER = "is it running? check host, port and network"
-_GIVE_CERTIFICATE = "give one that it believes: ?cert=FILE&key=FILE"
+_GIVE_CERTIFICATE = "give one that it trusts: ?cert=FILE&key=FILE"
 _TLS_HINTS = {
     # A server without TLS takes a TLS greeting for the beginning of a command, and waits for the rest.
-    _NO_ANSWER: "is it running, and does it speak TLS? redis:// speaks without",
+    _NO_ANSWER: "is it running, and does it use TLS? use redis:// without TLS",
     # Its alert may be lost with the connection.
-    _CLOSED: f"does it ask for a certificate of the client? {_GIVE_CERTIFICATE}",
+    _CLOSED: f"does it require a client certificate? {_GIVE_CERTIFICATE}",
 }
 
 
@@ -167,7 +169,7 @@ def _connection_trouble(error: Exception) -> tuple[str, str]:
     if isinstance(cause, ssl.SSLError):
         return _tls_trouble(cause)
     if isinstance(cause, ConnectionResetError) or "closed by server" in str(error):
-        return _CLOSED, "is it a Redis? one with TLS is rediss://HOST"
+        return _CLOSED, "is it a Redis server? with TLS, use rediss://HOST"
     if isinstance(cause, OSError) and cause.strerror:
         return cause.strerror, _CHECK_SERVER
     return str(error) or type(error).__name__, _CHECK_SERVER
@@ -176,8 +178,8 @@ def _connection_trouble(error: Exception) -> tuple[str, str]:
 def _tls_trouble(error: ssl.SSLError) -> tuple[str, str]:
     text = str(error).lower().replace("_", " ")
     if "wrong version number" in text or "record layer failure" in text:
-        return "it does not speak TLS", "redis:// speaks without TLS"
+        return "it does not use TLS", "use redis:// without TLS"
     wants_certificate = ("certificate required", "handshake failure", "unknown ca", "bad certificate")
     if any(words in text for words in wants_certificate):
-        return "it asks for a certificate of the client", _GIVE_CERTIFICATE
+        return "it requires a client certificate", _GIVE_CERTIFICATE
     return f"TLS: {error.reason or error}", "check its certificate and its TLS versions"

@@ -83,8 +83,8 @@ def refuse_if_evicting(info: dict[str, str], where: str) -> None:
     policy = info.get("maxmemory_policy", "")
     if info.get("maxmemory", "0") != "0" and policy.startswith("allkeys"):
         raise FrontierError(
-            f"the Redis at {where} throws keys away when its memory is full: maxmemory-policy {policy}",
-            hint="CONFIG SET maxmemory-policy noeviction there; with any allkeys policy pages would be lost unseen",
+            f"the Redis at {where} evicts keys when its memory is full: maxmemory-policy {policy}",
+            hint="run CONFIG SET maxmemory-policy noeviction there; an allkeys policy would lose pages silently",
         )
 
 

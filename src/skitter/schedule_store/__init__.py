@@ -1,1 +1,1 @@
-"""Where schedules are kept: next to the jobs, in a SQLite file or in a Redis."""
+"""Stores of schedules: a SQLite file or a Redis, next to the jobs."""

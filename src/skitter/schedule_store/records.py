@@ -1,4 +1,4 @@
-"""Records of schedules over a store: encoding with a version of the format, changes by compare and set, leadership."""
+"""Schedule records on top of a store: versioned encoding, changes by compare and set, leadership."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skitter.schedule_store.contract import ABSENT, VERSION_CHARS, Row, Schedule
 T = TypeVar("T")
 FORMAT = 1
 LEADER = "#leader"
-"""The document that says who leads; the name of a schedule has no ``#``."""
+"""Document that names the leader. No schedule has this name, because names do not contain ``#``."""
 
 
 class _Versioned(msgspec.Struct, array_like=True):
@@ -30,14 +30,14 @@ class _Versioned(msgspec.Struct, array_like=True):
 
 
 class Change(NamedTuple):
-    """A record as it is to be stored, and rows of its history."""
+    """Record to store, and rows to add to its history."""
 
     record: ScheduleRecord
     rows: Sequence[HistoryRow] = ()
 
 
 class Mutation(NamedTuple):
-    """What an operator does to a schedule, for the audit trail."""
+    """Change by an operator, for the audit trail."""
 
     actor: Actor
     action: str
@@ -45,19 +45,20 @@ class Mutation(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A record as it is stored."""
+    """Stored record and its version."""
 
     version: str
     record: ScheduleRecord
 
 
 class ScheduleRecords:
-    """The schedules of one store."""
+    """Schedules of one store."""
 
     def __init__(self, store: ScheduleStore) -> None:
         self.store = store
 
     async def time(self) -> StoreTime:
+        """Return the current time of the store."""
         return await self.store.time()
 
     async def all(self) -> dict[str, Kept]:
@@ -66,11 +67,15 @@ class ScheduleRecords:
         return {name: _decode(name, stored) for name, stored in found.items() if name != LEADER}
 
     async def get(self, name: str) -> ScheduleRecord | None:
+        """Return a schedule, or None if it does not exist."""
         found = await self.store.read(name)
         return _decode(name, found).record if found is not None else None
 
     async def add(self, record: ScheduleRecord, by: Mutation | None = None) -> bool:
-        """Store a new schedule; False: there is one of this name. ``by``: who does it, here and below; None: nobody."""
+        """Store a new schedule; return False if the name exists.
+
+        ``by`` describes the change for the audit trail, here and below; None writes no entry.
+        """
         name = record.schedule.name
         if by is None:
             return await self.store.write(name, ABSENT, _encode(record))
@@ -84,9 +89,10 @@ class ScheduleRecords:
     async def change(
         self, name: str, step: Callable[[ScheduleRecord], Change | None], by: Mutation | None = None
     ) -> ScheduleRecord | None:
-        """Change a record, from what it is now: ``step`` is called again if another was first, and None leaves it.
+        """Change a record with ``step``, which gets the current record and returns None to leave it unchanged.
 
-        Return the record after it; None: there is no such schedule.
+        ``step`` is called again if another process changed the record first. Return the resulting record, or None if
+        the schedule does not exist.
         """
         while True:
             found = await self.store.read(name)
@@ -106,13 +112,13 @@ class ScheduleRecords:
                 return change.record
 
     async def swap(self, before: Kept, change: Change, entry: Draft | None = None) -> bool:
-        """Store a changed record; False: it is no longer what it was before."""
+        """Store a changed record; return False if it was changed since ``before`` was read."""
         rows = [Row(row.scheduled_at, _pack(row)) for row in change.rows]
         name = before.record.schedule.name
         return await self.store.write(name, before.version, _encode(change.record), rows, entry)
 
     async def remove(self, name: str, by: Mutation | None = None) -> bool:
-        """Remove a schedule and its history; False: there was none."""
+        """Remove a schedule and its history; return False if it did not exist."""
         while (found := await self.store.read(name)) is not None:
             if by is None:
                 is_removed = await self.store.remove(name, found.version)
@@ -128,7 +134,7 @@ class ScheduleRecords:
     async def _recorded(
         self, by: Mutation, before: ScheduleRecord | None, after: ScheduleRecord | None
     ) -> AsyncIterator[_RecordedChange]:
-        """The entry of a change, to be written with it; or written around it, where a store cannot do that."""
+        """Yield the audit entry of a change. It is written with it, or around it if the store cannot do that."""
         draft = Draft(
             actor=by.actor,
             action=f"schedule.{by.action}",
@@ -144,20 +150,20 @@ class ScheduleRecords:
             yield _RecordedChange(None, mutation, _told(after))
 
     async def history(self, record: ScheduleRecord, limit: int) -> list[HistoryRow]:
-        """Return what became of the last ticks, the latest first, with those that run now."""
+        """Return the results of the last ticks, latest first, including running ticks."""
         stored, time = await self.store.rows(record.schedule.name, limit), await self.store.time()
         rows = [_unpack(record.schedule.name, data) for data in stored]
         for tick in record.ticks:
             if tick.claim is not None:
                 is_left = time.is_over(tick.claim)
-                reason = "its scheduler is gone; the next that leads completes it" if is_left else ""
+                reason = "its scheduler died; the next leader completes it" if is_left else ""
                 rows.append(row_of(record, tick, TickOutcome.RUNNING, reason))
         return sorted(rows, key=lambda row: -row.scheduled_at)[:limit]
 
-    # ---- who leads
+    # ---- leadership
 
     async def lead(self, owner: str, seconds: float) -> Claim:
-        """Lead, or go on leading, for so long, unless another does. Return the claim of whoever leads."""
+        """Acquire or renew leadership for ``seconds``, unless another owner leads; return the claim of the leader."""
         while True:
             found, time = await self.store.read(LEADER), await self.store.time()
             if found is not None:
@@ -170,7 +176,7 @@ class ScheduleRecords:
                 return mine
 
     async def leader(self) -> str:
-        """Return the owner that leads; empty: nobody does."""
+        """Return the owner that leads, or an empty string if there is no leader."""
         found = await self.store.read(LEADER)
         if found is None:
             return ""
@@ -178,47 +184,49 @@ class ScheduleRecords:
         return "" if (await self.store.time()).is_over(claim) else claim.owner
 
     async def resign(self, owner: str) -> None:
-        """Stop leading, so that another can at once."""
+        """Give up leadership, so that another owner can lead at once."""
         found = await self.store.read(LEADER)
         if found is not None and msgspec.msgpack.decode(found.data, type=Claim).owner == owner:
             await self.store.remove(LEADER, found.version)
 
     async def close(self) -> None:
+        """Close the store."""
         await self.store.close()
 
 
 class _RecordedChange(NamedTuple):
-    """The entry of one attempt to change a schedule."""
+    """Audit entry of one attempt to change a schedule."""
 
     draft: Draft | None
-    """To be written with the change."""
+    """Entry to write with the change; None if it is written around the change."""
     mutation: OpenMutation | None
     after: dict[str, Any]
 
     def end(self, *, made: bool) -> None:
+        """Set the outcome of an entry that is written around the change."""
         if self.mutation is not None:
             self.mutation.after = self.after if made else {}
-            self.mutation.outcome = DONE if made else "refused: another was first, and it was tried again"
+            self.mutation.outcome = DONE if made else "refused: another process changed it first; tried again"
 
 
 _NOBODY = ScheduleRecord(schedule=Schedule(name="", command=[]), added_at=0.0, cursor=0.0)
 
 
 def _told(record: ScheduleRecord | None) -> dict[str, Any]:
-    """What an entry says of a schedule."""
+    """Return the fields of a schedule for an audit entry."""
     if record is None:
         return {}
     usual = msgspec.to_builtins(_NOBODY.schedule)
     fields = msgspec.to_builtins(record.schedule)
     told = {name: value for name, value in fields.items() if value != usual.get(name) and name != "name"}
     manual = [tick.scheduled_at for tick in record.ticks if tick.manual]
-    # A command is shown as one line: an option and its value belong together, if one is a secret.
+    # A command is shown as one line, so that an option and its value stay together if the value is a secret.
     shown = {"command": shlex.join(record.schedule.command), "paused": record.paused}
     return told | shown | ({"manual_ticks": manual} if manual else {})
 
 
 def _readable(name: str, found: Stored) -> ScheduleRecord | None:
-    """The record, if it can be read: one that cannot may be removed."""
+    """Return the record, or None if it is unreadable: an unreadable record can still be removed."""
     try:
         return _decode(name, found).record
     except FormatError:
@@ -251,8 +259,8 @@ def _read(name: str, data: bytes, kind: type[T]) -> T:
         if versioned.format == FORMAT:
             return msgspec.msgpack.decode(versioned.record, type=kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise FormatError(f"a stored schedule cannot be read: {name}", hint="remove it, and add it again") from error
+        raise FormatError(f"a stored schedule cannot be read: {name}", hint="remove it and add it again") from error
     raise FormatError(
-        f"a schedule of another skitter (format {versioned.format}, this one reads {FORMAT}): {name}",
+        f"written by another version of skitter (format {versioned.format}, this one reads {FORMAT}): schedule {name}",
         hint="use the skitter that wrote it",
     )

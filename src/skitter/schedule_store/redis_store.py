@@ -1,8 +1,8 @@
-"""Schedules in a Redis: one server, a master that sentinels name, or a Redis Cluster, which has all on one node.
+"""Schedules in Redis: a single server, a master behind Sentinel, or one node of a Redis Cluster.
 
-Keys: ``skitter:{schedules}:1:documents`` is a hash of version and data, joined, by name; ``…:history:NAME`` is a hash
-of rows by time, and ``…:order:NAME`` and ``…:times:NAME`` are sorted sets of the same times, by when they were first
-written and by themselves. ``…:count`` numbers the rows. The 1 is the version of the format.
+Keys: ``skitter:{schedules}:1:documents`` is a hash from name to version and data, concatenated; ``…:history:NAME`` is a
+hash from time to row. ``…:order:NAME`` and ``…:times:NAME`` are sorted sets of the same times, scored by the order in
+which rows were first written and by the time itself. ``…:count`` numbers the rows. The 1 is the version of the format.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from skitter.schedule_store.contract import ABSENT, ROWS_KEPT, VERSION_CHARS, Ro
 T = TypeVar("T")
 FORMAT = 1
 PREFIX = f"skitter:{{schedules}}:{FORMAT}:"
-"""The hash tag keeps all keys on one node of a cluster, where a script can use them together."""
+"""The hash tag puts all keys on one node of a cluster, so that a script can use them together."""
 _WRITE = b"""-- Replace a document of one version, and write its rows.
 -- KEYS: documents, history, order, times of this name, count
 -- ARGV: name, expected version, new version, data, rows kept, then time and data of each row
@@ -58,7 +58,7 @@ return 1"""
 
 
 class RedisScheduleStore:
-    """A client in a thread of its own, as the driver's is a blocking one."""
+    """Schedules in Redis. The client is blocking and runs in its own thread."""
 
     def __init__(self, url: str) -> None:
         self._address = parse_address(url)
@@ -66,15 +66,18 @@ class RedisScheduleStore:
         self._client: Any = None
 
     async def time(self) -> StoreTime:
+        """Return the clock of the server, which is also the steady clock."""
         seconds, microseconds = await self._call(lambda client: client.time(**self._to_one_node()))
         now = seconds + microseconds / 1e6
         return StoreTime(now, now)
 
     async def read(self, name: str) -> Stored | None:
+        """Return a document, or None if it does not exist."""
         found = await self._call(lambda client: client.hget(PREFIX + "documents", name))
         return _stored(found) if found is not None else None
 
     async def read_all(self) -> dict[str, Stored]:
+        """Return all documents by name."""
         found = await self._call(lambda client: client.hgetall(PREFIX + "documents"))
         return {name.decode(): _stored(data) for name, data in sorted(found.items())}
 
@@ -86,41 +89,45 @@ class RedisScheduleStore:
         rows: Sequence[Row] = (),
         entry: Draft | None = None,  # noqa: ARG002  see ``trail``
     ) -> bool:
+        """Replace a document and write its rows in one script. Audit entries go to ``trail`` instead."""
         keys = [*_keys(name), PREFIX + "count"]
         words = [word for row in rows for word in (f"{row.at:.3f}", row.data)]
         arguments = [name, version, new.version, new.data, ROWS_KEPT, *words]
         return bool(await self._call(lambda client: client.eval(_WRITE, len(keys), *keys, *arguments)))
 
     async def remove(self, name: str, version: str, entry: Draft | None = None) -> bool:  # noqa: ARG002  as above
+        """Remove a document and its rows in one script; return False if it has another version."""
         keys = _keys(name)
         if version == ABSENT:
             return False
         return bool(await self._call(lambda client: client.eval(_REMOVE, len(keys), *keys, name, version)))
 
     async def rows(self, name: str, limit: int) -> list[bytes]:
+        """Return the rows of a document with the latest times, latest first."""
         _, history, _, times = _keys(name)
 
         def read(client: Any) -> list[bytes]:
             latest = client.zrevrange(times, 0, limit - 1)
-            # One that was removed between the two reads is left out.
+            # A row that was removed between the two reads is left out.
             return [data for data in client.hmget(history, latest) if data is not None] if latest else []
 
         return await self._call(read)
 
     def trail(self) -> Trail:
-        """The trail of the whole Redis, which another node of a cluster may have."""
+        """Return the audit trail of the Redis, which may be on another node of a cluster."""
         from skitter.audit.redis_trail import RedisTrail
 
         return RedisTrail(self._address)
 
     async def close(self) -> None:
+        """Close the connection and stop the thread."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._disconnect)
         self._thread.shutdown()
 
     # ---- the server
 
     def _to_one_node(self) -> dict[str, Any]:
-        """A cluster's client must be told which node's clock is meant: the one that has the keys."""
+        """Return the arguments that send a command to the node with the keys, whose clock is used in a cluster."""
         if not self._address.cluster:
             return {}
         return {"target_nodes": self._client.get_node_from_key(PREFIX + "documents")}
@@ -151,11 +158,12 @@ class RedisScheduleStore:
             if is_reply(error):
                 words = " ".join(str(error).split())
                 raise ScheduleStoreError(
-                    f"Redis says: {words}: {self._address}", hint=f"is a key of another program at {PREFIX}… ?"
+                    f"Redis says: {words}: {self._address}",
+                    hint=f"does another program use keys that begin with {PREFIX}?",
                 ) from error
             reason, hint = connection_trouble(error, tls=self._address.tls)
             raise ScheduleStoreError(
-                f"the Redis of schedules cannot be reached: {self._address}: {reason}", hint=hint
+                f"the Redis for schedules cannot be reached: {self._address}: {reason}", hint=hint
             ) from error
 
 

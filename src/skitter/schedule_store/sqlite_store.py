@@ -17,12 +17,13 @@ from skitter.audit.sqlite_table import append
 from skitter.errors import FormatError, ScheduleStoreError
 from skitter.policy.schedule_ticks import StoreTime
 from skitter.schedule_store.contract import ABSENT, ROWS_KEPT, Row, Stored
+from skitter.sqlite_driver import error_text
 
 T = TypeVar("T")
 APPLICATION_ID = 0x736B7363  # "sksc"
 FORMAT = 1
 BUSY_SECONDS = 10.0
-"""A transaction takes some milliseconds; a process that is stopped inside one locks the others out."""
+"""Limit of the wait for a lock. A transaction takes milliseconds; a process that is suspended in one blocks others."""
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _TABLES = (
     "CREATE TABLE documents (name TEXT PRIMARY KEY, version TEXT NOT NULL, data BLOB NOT NULL) WITHOUT ROWID",
@@ -32,12 +33,12 @@ _TABLES = (
 
 
 class SqliteScheduleStore:
-    """One connection in a thread of its own: the disk and other processes' transactions may take a while."""
+    """Schedules in a SQLite file. The connection has its own thread: the disk and other processes may block it."""
 
     def __init__(self, path: Path, *, create: bool = True, shared: bool = False) -> None:
-        """Without ``create`` a file that is not there has no schedules, and is not made by reading.
+        """Without ``create``, a missing file means no schedules, and reading does not create it.
 
-        ``shared``: it may be a link or belong to another user, and keeps the mode that it has.
+        With ``shared``, the file may be a link or belong to another user, and keeps its mode.
         """
         self._path = path
         self._shared = shared
@@ -47,13 +48,17 @@ class SqliteScheduleStore:
         self._boot = _boot_id()
 
     async def time(self) -> StoreTime:
-        # One machine has one such clock for all processes; setting the calendar's does not move it.
+        """Return the system time, and the time since boot as the steady clock."""
+        # CLOCK_BOOTTIME is the same for all processes of a machine, and setting the system time does not change it.
         return StoreTime(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME), self._boot)
 
     async def read(self, name: str) -> Stored | None:
+        """Return a document, or None if it does not exist."""
         return await self._call(lambda database: _read(database, name), None)
 
     async def read_all(self) -> dict[str, Stored]:
+        """Return all documents by name."""
+
         def read(database: sqlite3.Connection) -> dict[str, Stored]:
             found = database.execute("SELECT name, version, data FROM documents ORDER BY name")
             return {name: Stored(version, data) for name, version, data in found}
@@ -63,6 +68,8 @@ class SqliteScheduleStore:
     async def write(
         self, name: str, version: str, new: Stored, rows: Sequence[Row] = (), entry: Draft | None = None
     ) -> bool:
+        """Replace a document, and write its rows and audit entry, in one transaction."""
+
         def write(database: sqlite3.Connection) -> bool:
             found = _read(database, name)
             if (found.version if found is not None else ABSENT) != version:
@@ -88,6 +95,8 @@ class SqliteScheduleStore:
         return await self._call(write, False)
 
     async def remove(self, name: str, version: str, entry: Draft | None = None) -> bool:
+        """Remove a document and its rows, and write an audit entry, in one transaction."""
+
         def remove(database: sqlite3.Connection) -> bool:
             found = _read(database, name)
             if found is None or found.version != version:
@@ -101,6 +110,8 @@ class SqliteScheduleStore:
         return await self._call(remove, False)
 
     async def rows(self, name: str, limit: int) -> list[bytes]:
+        """Return the rows of a document with the latest times, latest first."""
+
         def read(database: sqlite3.Connection) -> list[bytes]:
             asked = "SELECT data FROM history WHERE name = ? ORDER BY at DESC LIMIT ?"
             return [data for (data,) in database.execute(asked, (name, limit))]
@@ -108,9 +119,11 @@ class SqliteScheduleStore:
         return await self._call(read, [])
 
     def trail(self) -> None:
-        """Entries are written with what they are about."""
+        """Return None: audit entries are written in the same transaction as the change."""
 
     async def close(self) -> None:
+        """Close the connection and stop the thread."""
+
         def close() -> None:
             if self._connection is not None:
                 self._connection.close()
@@ -122,7 +135,7 @@ class SqliteScheduleStore:
     # ---- the file
 
     async def _call(self, step: Callable[[sqlite3.Connection], T], when_absent: T) -> T:
-        """Make one step in one transaction, in the thread."""
+        """Run a step in a transaction in the thread; return ``when_absent`` if the file is missing and not created."""
 
         def run() -> T:
             if self._connection is None and not self._create and not self._path.exists():
@@ -135,8 +148,8 @@ class SqliteScheduleStore:
                 raise ScheduleStoreError(str(error), hint="give another --frontier sqlite:PATH") from error
             except (sqlite3.Error, OSError) as error:
                 raise ScheduleStoreError(
-                    f"the file of schedules cannot be used: {self._path}: {error}",
-                    hint="check its folder, its owner and the room on its disk",
+                    f"the schedules file cannot be used: {self._path}: {error_text(error, self._path.parent)}",
+                    hint="check its folder, its owner and the free disk space",
                 ) from error
 
         return await asyncio.get_running_loop().run_in_executor(self._thread, run)
@@ -151,8 +164,8 @@ class SqliteScheduleStore:
             self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False, cached_statements=32
         )
         try:
-            # A decision that was made must not be forgotten, whatever happens to the machine. Without a log beside the
-            # file, which would have to be private too: decisions are few.
+            # A stored decision must survive a crash of the machine. No write-ahead log: that file would have to be
+            # private too, and decisions are few.
             database.execute("PRAGMA synchronous=FULL")
             _transact(database, self._check_format)
         except BaseException:
@@ -174,7 +187,7 @@ class SqliteScheduleStore:
         (application_id,) = database.execute("PRAGMA application_id").fetchone()
         (version,) = database.execute("PRAGMA user_version").fetchone()
         if application_id != APPLICATION_ID:
-            raise FormatError(f"not a file of schedules: {self._path}", hint="move it away, or give another --frontier")
+            raise FormatError(f"not a schedules file: {self._path}", hint="move it away, or give another --frontier")
         if version != FORMAT:
             age = "a newer" if version > FORMAT else "an older"
             raise FormatError(
@@ -184,7 +197,7 @@ class SqliteScheduleStore:
 
 
 def _transact(database: sqlite3.Connection, step: Callable[[sqlite3.Connection], T]) -> T:
-    # Immediate: who has read a version must be the one to write next.
+    # IMMEDIATE takes the write lock before the version is read, so that nobody else writes in between.
     database.execute("BEGIN IMMEDIATE")
     try:
         answer = step(database)

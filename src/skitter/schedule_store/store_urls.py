@@ -1,4 +1,4 @@
-"""Which store of schedules a frontier's URL means: always next to the jobs."""
+"""Schedule store of a frontier URL. Schedules are always stored next to the jobs."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from skitter.schedule_store.contract import ScheduleStore
 from skitter.schedule_store.sqlite_store import SqliteScheduleStore
 
 DEFAULT_FILE = private_files.FOLDER / "schedules"
-"""Where schedules are kept when no frontier is named; jobs are then in files of their own beside it."""
+"""File for schedules if no frontier is given; each job then has its own file in the same folder."""
 FILE_SUFFIX = "-schedules"
-"""The file of a frontier is removed with its last job, so its schedules are in one beside it."""
+"""Suffix of the schedules file. A frontier's own file is removed with its last job, so schedules need another file."""
 _SHARED = "?shared=yes"
 
 
 def open_schedule_store(frontier: str, *, create: bool) -> ScheduleStore:
-    """Open the store of a frontier's schedules; an empty URL is that of the current folder.
+    """Return the schedule store of a frontier; an empty URL means the current folder.
 
-    Without ``create``, a file that is not there is not made.
+    Without ``create``, a missing file is not created.
     """
     scheme, _, rest = frontier.partition(":")
     if not frontier:
@@ -36,6 +36,6 @@ def open_schedule_store(frontier: str, *, create: bool) -> ScheduleStore:
             raise ExtraMissingError("schedules in Redis", "redis") from error
         return RedisScheduleStore(frontier)
     raise UsageError(
-        f"no place for schedules: {shown_address(frontier, is_server=True)}",
+        f"cannot store schedules: {shown_address(frontier, is_server=True)}",
         hint="use --frontier sqlite:PATH or redis://HOST:PORT, the store itself",
     )

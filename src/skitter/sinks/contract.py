@@ -1,9 +1,8 @@
-"""The sink contract: committed items reach their target once, whatever process is killed.
+"""Sink contract: every committed item reaches its target exactly once, even if processes are killed.
 
-The frontier keeps one record for each sink: the position up to which the target holds every item,
-and the sink's own mark, both written at once. ``open`` brings the target back to the mark and
-``write`` makes a batch durable before it returns the next one. So a writer that dies between the
-two leaves only data that the next ``open`` or ``write`` removes.
+The frontier keeps one record for each sink: the position up to which the target holds every item, and the sink's own
+mark. Both are written together. ``open`` restores the target to the mark, and ``write`` makes a batch durable before it
+returns the next mark. So a writer that dies in between leaves only data that the next ``open`` or ``write`` removes.
 """
 
 from __future__ import annotations
@@ -26,56 +25,57 @@ ARCHIVES = ".warc"
 class Sink(Protocol):
     """A writer to one target. It is synchronous and called from one thread; every method may raise SinkError.
 
-    ``open`` and ``finish`` may raise SinkAwayError too, and are then called again.
+    ``open`` and ``finish`` may also raise SinkUnavailableError, and are then called again.
     """
 
     target: str
-    """The name under which the frontier keeps the progress: the same at every start."""
+    """Name under which the frontier stores the progress. It must be the same at every start."""
     exact: bool
-    """False: a batch may be written twice after a crash; (request id, place) tells repeats apart."""
+    """Whether items are written exactly once. If False, a batch may be written twice after a crash; (request id, place)
+    identifies duplicates."""
 
     def take(self) -> None:
-        """Take the target for this process alone, as far as its machine goes; it stays as it is.
+        """Lock the target for this process on this machine, without changing it.
 
-        Comes before the frontier is asked for the ownership. So all processes of a machine may be one owner:
-        the next one goes on at once where a killed one was, and none disturbs one that lives.
+        Called before the ownership is requested from the frontier. So all processes of a machine may share one owner:
+        the next process continues at once where a killed one stopped, and none disturbs a live one.
         """
         ...
 
     def open(self, progress: SinkProgress) -> bytes:
-        """Bring the target to what ``progress`` says is committed, and return the mark to begin with.
+        """Restore the target to the committed ``progress``, and return the mark to begin with.
 
-        An empty ``progress.mark`` is a new run: only then may a target be emptied. With
-        ``progress.closed`` the target was completed and may have changed since: go on after
-        what is there. The mark returned is recorded, with ``closed`` taken off, before anything is written.
+        An empty ``progress.mark`` means a new run: only then may a target be emptied. With ``progress.closed`` the
+        target was completed and may have changed since: append to its present content. The returned mark is recorded,
+        with ``closed`` reset, before anything is written.
         """
         ...
 
     def write(self, items: Sequence[Item]) -> bytes:
-        """Make the items durable behind the mark; returns the new mark, which is never empty.
+        """Write the items durably after the mark; return the new mark, which is never empty.
 
-        When it raises, the target is as it was (or, where ``exact`` is False, a part of the batch may be there).
-        A batch that comes again after a crash begins with the same items, and is at least as long.
+        If it raises, the target is unchanged (or, if ``exact`` is False, a part of the batch may have been written).
+        A batch that is repeated after a crash begins with the same items, and is at least as long.
 
-        SinkAwayError: the server is away; the same batch comes again. BadItemsError: these items can never be
-        written, and the batch comes again without them. Any other SinkError ends the delivery.
+        Raises SinkUnavailableError if the server is unavailable: the same batch is repeated. Raises BadItemsError if
+        some items can never be written: the batch is repeated without them. Any other SinkError ends the delivery.
         """
         ...
 
     def finish(self) -> None:
-        """Everything is written: complete the target. May be called again, also after a crash."""
+        """Complete the target after the last item. May be called again, also after a crash."""
         ...
 
     def close(self, *, complete: bool = False) -> None:
-        """Release the target. ``complete``: ``closed`` is recorded, so data kept for resuming may be removed."""
+        """Release the target. ``complete``: ``closed`` was recorded, so data kept for resuming may be removed."""
         ...
 
 
 @runtime_checkable
 class PageSink(Sink, Protocol):
-    """A sink for pages: it gets references to pages in the workers' page spools (``Archived``), and no items.
+    """A sink for pages. It receives references to pages in the workers' page spools (``Archived``), and no items.
 
-    All other sinks get items only.
+    All other sinks receive only items.
     """
 
     ahead: Path
@@ -83,43 +83,49 @@ class PageSink(Sink, Protocol):
 
 
 class Archive(Protocol):
-    """The worker's side of a PageSink: a page is on this machine's disk before its commit refers to it."""
+    """The worker's side of a PageSink: it writes each page to this machine's disk before its commit refers to it."""
 
     async def add(self, epoch: int, request: Request, page: Page) -> bytes:
-        """Store the page of the lease with this epoch, and return the record of a ``PAGE`` item for its commit."""
+        """Store the page of a lease, and return the record of a ``PAGE`` item for its commit.
+
+        ``epoch`` is the fencing token of the lease, and identifies it.
+        """
         ...
 
     async def sync(self, held: Container[int]) -> None:
-        """Make all added pages durable; called before each commit. SinkError ends the work.
+        """Make all added pages durable; called before each commit. A SinkError stops the worker.
 
-        ``held``: the epochs of the leases whose pages may still be committed.
+        ``held``: the epochs (fencing tokens) of the leases whose pages may still be committed.
         """
         ...
 
     def committed(self, epoch: int) -> None:
-        """Note that the commit of this lease was accepted: the sink may read its page from now on."""
+        """Note that the commit of the lease with this epoch was accepted: the sink may now read its page."""
         ...
 
     def close(self) -> None: ...
 
 
 class FileStore(Protocol):
-    """A store of downloaded files, by names that follow from their content. Called from several threads."""
+    """A store of downloaded files, whose names are derived from their content. Called from several threads."""
 
     def put(self, name: str, content: bytes, content_type: str) -> None:
-        """Store a file durably and as a whole, unless it is there. SinkAwayError: it may be tried again; SinkError."""
+        """Store a file durably and atomically, unless it exists.
+
+        Raises SinkUnavailableError, after which the call may be repeated, or SinkError.
+        """
         ...
 
 
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):
-    """An item that a target refused: one line of a rejects file."""
+    """An item that an output refused: one line of a rejects file."""
 
     reason: str
     target: str
     key: str
-    """The key of the item; a line that is repeated after a crash has the same key."""
+    """Key of the item. A line that is repeated after a crash has the same key."""
     url: str = ""
-    """The URL of its page, if known."""
+    """URL of its page, if known."""
     record: Any
 
 
@@ -127,5 +133,5 @@ class Rejects(Protocol):
     """A store for rejected items, called from the thread of their sink."""
 
     def add(self, rejected: Sequence[Rejected]) -> None:
-        """Store items durably; raises SinkError."""
+        """Store items durably. Raises SinkError."""
         ...

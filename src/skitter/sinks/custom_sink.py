@@ -7,7 +7,8 @@ again, so the promise is: at least once, with a stable key. The class may have m
 - ``open()`` before the first batch and ``close()`` after the last;
 - from ``write``, a mapping of keys to reasons: items that it will never take. They go to the rejects file.
 
-ConnectionError and TimeoutError (and skitter's SinkAwayError) mean that the server is away: the batch comes again.
+ConnectionError and TimeoutError (and skitter's SinkUnavailableError) mean that the server is unavailable: the batch
+comes again.
 Anything else that it raises ends the delivery.
 
 A class that has all of ``sinks.contract.Sink`` is taken as it is: it keeps marks of its own, and may promise each item
@@ -24,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from skitter.entry_points import load_entry_point, unusable
-from skitter.errors import BadItemsError, SinkAwayError, SinkError, SkitterError, UsageError
+from skitter.errors import BadItemsError, SinkError, SinkUnavailableError, SkitterError, UsageError
 from skitter.model.import_ref import resolve
 from skitter.model.item import Item
 from skitter.model.job import SinkProgress
@@ -54,10 +55,12 @@ def python_sink(target: Target) -> Sink:
     except Exception as error:
         raise UsageError(
             f"a sink cannot be imported: {target.path}: {type(error).__name__}: {error}",
-            hint="it reads python:module:Class",
+            hint="write it as python:module:Class",
         ) from error
     if not callable(getattr(kind, "write", None)):
-        raise UsageError(f"not a sink: {target.name}: it has no write(batch)", hint="a sink has a method write(batch)")
+        raise UsageError(
+            f"not a sink: {target.name}: it has no write(batch)", hint="write a class with a method write(batch)"
+        )
     return _adapted(target, kind)
 
 
@@ -128,11 +131,11 @@ class CustomSink:
         except SkitterError:
             raise
         except (ConnectionError, TimeoutError) as error:
-            raise SinkAwayError(f"{self.target}: {type(error).__name__}: {error}") from error
+            raise SinkUnavailableError(f"{self.target}: {type(error).__name__}: {error}") from error
         except Exception as error:
             raise SinkError(
                 f"a sink has failed: {self.target}: {type(error).__name__}: {error}",
-                hint="nothing is lost: mend it and run the same command again; -v shows the traceback",
+                hint="nothing is lost: fix it and run the same command again; -v shows the traceback",
             ) from error
 
 

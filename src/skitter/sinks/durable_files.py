@@ -41,11 +41,11 @@ def _sink_error(target: str, error: OSError) -> SinkError:
             f"cannot write results: {target}: {what}",
             hint="nothing is lost: free some space and run the same command again",
         )
-    hint = "nothing is lost: when the cause is gone, run the same command again"
+    hint = "nothing is lost: correct the cause and run the same command again"
     if error.errno in _FORBIDDEN:
         hint = "choose a file in a folder that you may write to"
     elif error.errno in _NOT_A_FILE:
-        hint = "choose the name of a file, in a folder"
+        hint = "choose the name of a file in an existing folder"
     return SinkError(f"cannot write results: {target}: {error.strerror or error}", hint=hint)
 
 
@@ -57,7 +57,10 @@ def resolve_file(target: str) -> Path:
         _make_folder(path.parent)
         if path.exists():
             if not stat.S_ISREG(path.stat().st_mode):
-                raise SinkError(f"not a file: {target}", hint="choose the name of a file, new or with earlier results")
+                raise SinkError(
+                    f"not a regular file: {target}",
+                    hint="choose the name of a new file, or of one with earlier results",
+                )
             if not os.access(path, os.W_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
         return path
@@ -149,7 +152,7 @@ class AppendFile:
                 if isinstance(error, BlockingIOError):
                     raise SinkError(
                         f"in use by another process: {self._target}",
-                        hint="wait until it ends, or give another file with -o",
+                        hint="wait until it ends, or choose another file with -o",
                     ) from error
                 raise
             # A former owner may have removed or replaced the file between our open and our lock; then

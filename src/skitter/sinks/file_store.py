@@ -43,7 +43,8 @@ def open_file_store(text: str) -> FileStore:
 def _check_place(target: Target) -> None:
     if not target.hosts or not set(_OPTIONS).issuperset(target.options):
         raise UsageError(
-            f"not a place for files: {target.name}", hint="s3://BUCKET/PREFIX/?endpoint=URL; also region and profile"
+            f"not a location for files: {target.name}",
+            hint="write s3://BUCKET/PREFIX/?endpoint=URL; region and profile are options too",
         )
 
 

@@ -59,10 +59,12 @@ def file_sink(target: str, *, overwrite: bool, job: str = "", options: Mapping[s
         return StdoutSink()
     name, given = file_name(target, options or {})
     if unknown := [option for option in given if option not in _OPTIONS]:
-        raise UsageError(f"no such option of this target: {unknown[0]}", hint=f"a folder has {', '.join(_OPTIONS)}")
+        raise UsageError(
+            f"no such option of this output: {unknown[0]}", hint=f"options of a folder: {', '.join(_OPTIONS)}"
+        )
     if given and not is_part_folder(name):
         raise UsageError(
-            f"only a folder of parts has this option: {next(iter(given))}: {target}",
+            f"this option is for folders of parts: {next(iter(given))}: {target}",
             hint="its name has {part} in it, or ends with /",
         )
     if archive := archive_of(name):
@@ -112,7 +114,7 @@ def file_name(text: str, options: Mapping[str, str]) -> tuple[str, dict[str, str
         given = dict(options) | dict(parse_qsl(query, keep_blank_values=True, strict_parsing=True) if query else {})
     except ValueError as error:
         raise UsageError(
-            f"not a target: {shown_address(text)}", hint="what is behind ? reads NAME=VALUE&NAME=VALUE"
+            f"not an output: {shown_address(text)}", hint="write options after ? as NAME=VALUE&NAME=VALUE"
         ) from error
     if path.endswith("/") and given.get("format"):
         path += f"{DEFAULT_PATTERN}.{given.pop('format').lstrip('.')}"
@@ -128,7 +130,7 @@ def _archive_sink(
     from skitter.sinks.warc_sink import WarcPartsSink, WarcSink
 
     if node != machine_name():
-        raise UsageError(f"this archive is on another machine: {name}", hint=f"give the command on {node}")
+        raise UsageError(f"this archive is on another machine: {name}", hint=f"run the command on {node}")
     path = text.partition("?")[0]
     compression = next(compression for suffix, compression in _ARCHIVES.items() if path.lower().endswith(suffix))()
     if not is_part_folder(text):
@@ -150,7 +152,9 @@ def _archive_sink(
 def _split(name: str) -> tuple[str, str]:
     folder, _, pattern = name.partition("?")[0].rpartition("/")
     if "{" in folder:
-        raise UsageError(f"only the name of the file has placeholders, not its folder: {name}", hint="FOLDER/{part}…")
+        raise UsageError(
+            f"placeholders are allowed in the name of the file, not in its folder: {name}", hint="FOLDER/{part}…"
+        )
     return folder, pattern
 
 
@@ -159,7 +163,9 @@ def _parts_sink(name: str, options: dict[str, str], *, overwrite: bool, job: str
 
     folder, pattern = _split(name)
     if "format" in options or not pattern:
-        raise UsageError(f"a folder of which format? {name}", hint=f"{folder}/?format=jsonl, or parquet, csv.gz, …")
+        raise UsageError(
+            f"no format given for the folder: {name}", hint=f"{folder}/?format=jsonl, or parquet, csv.gz, …"
+        )
     _, form, compression = format_of(pattern, name)
     return PartsSink(
         name,
@@ -193,9 +199,9 @@ def format_of(name: str, target: str = "") -> tuple[str, FileFormat, Compression
             if lower.endswith(ending) and plain.endswith(suffix) and not (ending and suffix in _PACK_THEMSELVES):
                 return suffix, _form(suffix), compression()
     raise UsageError(
-        f"no format for this file of results: {shown_address(target or name) or '(empty)'}",
-        hint=f"its name ends with one of {' '.join(_FORMS)}, all but the last with .gz or .zst behind it if you like;"
-        " with .warc or .warc.gz; or it is - for standard output",
+        f"unknown format of a results file: {shown_address(target or name) or '(empty)'}",
+        hint=f"its name ends with one of {' '.join(_FORMS)}, optionally followed by .gz or .zst except for the last;"
+        " or with .warc or .warc.gz; or it is - for standard output",
     )
 
 

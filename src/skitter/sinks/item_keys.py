@@ -30,7 +30,7 @@ def key_of(item: Item, record: Mapping[str, Any], fields: Sequence[str]) -> str:
         value = record.get(field)
         if value is None:
             raise ItemError(
-                f"the key field is missing: {field}", hint="the spider gives it to every item, or another key"
+                f"the key field is missing: {field}", hint="the spider must set it in every item, or use another key"
             )
         values.append(value)
     if len(values) == 1 and isinstance(values[0], str):

@@ -54,7 +54,7 @@ class Spool:
         if header is not None and header.job != job and not anew:
             raise SinkError(
                 f"an unfinished run of another job collects results for this file: {self._target}: job {header.job}",
-                hint=f"finish that job first, or give another file with -o; remove {self.path.name} to give them up",
+                hint=f"finish that job first, or choose another file with -o; remove {self.path.name} to discard them",
             )
         self.token = secrets.token_hex(8)
         self._file.cut(0)
@@ -66,8 +66,8 @@ class Spool:
         header = self._header()
         if header is None or header.token != token or self._file.end < length:
             raise SinkError(
-                f"what the unfinished run has collected is gone or was cut: {self._target}: {self.path.name}",
-                hint="put it back, or go on without it: skitter drain --rest; or start from nothing with --fresh",
+                f"results of the unfinished run are missing or truncated: {self._target}: {self.path.name}",
+                hint="restore it, or continue without it: skitter deliver --rest; or start over with --fresh",
             )
         self.token = token
         self._start = len(msgspec.json.encode(header)) + 1

@@ -26,7 +26,7 @@ class JsonArray:
             for record in _decode_objects(whole) if whole.strip() else ():
                 yield msgspec.json.encode(record) + b"\n"
         except msgspec.DecodeError as error:
-            raise ValueError(f"it is not one list of objects: {error}") from error
+            raise ValueError(f"it is not a single list of objects: {error}") from error
 
     @staticmethod
     def _own(line: bytes, rest: BinaryIO) -> Iterator[bytes]:
@@ -40,7 +40,7 @@ class JsonArray:
             yield line
             line = rest.readline()
         if line.strip() != b"]" or rest.read(1):
-            raise ValueError("it is not one list of objects")
+            raise ValueError("it is not a single list of objects")
 
     def render(self, lines: Callable[[], Iterator[bytes]], out: BinaryIO) -> None:
         before = b"[\n"

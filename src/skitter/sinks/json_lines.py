@@ -98,20 +98,20 @@ class LinesSink:
     def _resume(self, file: AppendFile, mark: bytes) -> None:
         if not mark.startswith(_MARK) or not mark[len(_MARK) :].isdigit():
             raise SinkError(
-                f"the progress of this file was recorded by another skitter: {self.target}",
-                hint="use the version that began the run, or start again from nothing with --fresh",
+                f"the progress of this file was recorded by another version of skitter: {self.target}",
+                hint="use the version that started the run, or start over with --fresh",
             )
         if not file.was_there:
             raise SinkError(
-                f"the results of the unfinished run are gone: {self.target}",
-                hint="put the file back, or go on without it: skitter drain --rest; or start from nothing with --fresh",
+                f"the results of the unfinished run are missing: {self.target}",
+                hint="restore the file, or continue without it: skitter deliver --rest; or start over with --fresh",
             )
         length = int(mark[len(_MARK) :])
         if file.size() < length:
             raise SinkError(
-                f"the results of the unfinished run were cut: {self.target}:"
+                f"the results of the unfinished run were truncated: {self.target}:"
                 f" {length} bytes were written, {file.size()} are left",
-                hint="put the file back, or start again from nothing with --fresh",
+                hint="restore the file, or start over with --fresh",
             )
         file.end, self._tail = length, file.size() > length
 
@@ -120,8 +120,8 @@ class LinesSink:
             whole = self._layout.ends_a_line(file)
         except ValueError as error:
             raise SinkError(
-                f"cannot add to the results that are there: {self.target}: {error}",
-                hint="-O overwrites them; or give another file with -o",
+                f"cannot append to the existing results: {self.target}: {error}",
+                hint="-O overwrites them; or choose another file with -o",
             ) from error
         file.end = file.size()
         if not whole:

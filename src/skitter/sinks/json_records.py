@@ -60,5 +60,5 @@ def _lines_one_by_one(items: Sequence[Item]) -> bytes:
 def _unreadable(item: Item, error: Exception) -> ItemError:
     return ItemError(
         f"an item of the outbox cannot be read: number {item.position}: {error}",
-        hint="was the frontier written to by another program?",
+        hint="did another program write to the frontier?",
     )

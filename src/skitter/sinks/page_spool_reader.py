@@ -121,6 +121,6 @@ def _opened(page: Archived, target: str) -> BinaryIO:
 
 def _gone(target: str, file: str) -> SinkError:
     return SinkError(
-        f"pages that were written ahead for the archive are gone or were cut: {target}: {file}",
-        hint="put the file back, or start again from nothing with --fresh",
+        f"spooled pages of the archive are missing or truncated: {target}: {file}",
+        hint="restore the file, or start over with --fresh",
     )

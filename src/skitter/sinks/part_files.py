@@ -71,7 +71,7 @@ class PartNames:
 
 
 class PartStore(Protocol):
-    """A store of complete parts. Raises SinkError; after SinkAwayError the call is repeated."""
+    """A store of complete parts. Raises SinkError; after SinkUnavailableError the call is repeated."""
 
     def open(self) -> None:
         """Open the store; may be called again."""

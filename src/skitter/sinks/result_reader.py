@@ -37,14 +37,15 @@ def records_of(name: str, *, password: str | None = None) -> Records:
     path = Path(name)
     suffix, form, compression = format_of(name)
     if not path.is_file():
-        raise UsageError(f"no such file of results: {name}", hint="give the path of a file that a crawl has written")
+        raise UsageError(f"no such results file: {name}", hint="give the path of a file that a crawl wrote")
     read = _table if suffix == ".csv" else _objects
     with sink_errors(name), path.open("rb") as file:
         try:
             yield from read(form.read(unpacked(file, compression) if compression.suffix else file))
         except ValueError as error:
             raise UsageError(
-                f"not readable as results: {name}: {error}", hint="is it whole, and of its format?"
+                f"cannot be read as results: {name}: {error}",
+                hint="is it complete, and does its suffix match its format?",
             ) from error
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from skitter import private_files
-from skitter.errors import ExtraMissingError, SinkAwayError, SinkError, UsageError
+from skitter.errors import ExtraMissingError, SinkError, SinkUnavailableError, UsageError
 from skitter.sinks.contract import Sink
 from skitter.sinks.durable_files import sink_errors
 from skitter.sinks.file_targets import DEFAULT_PATTERN, format_of, machine_name, number_of
@@ -28,9 +28,9 @@ PIECE_BYTES = 16 << 20
 _OPTIONS = ("endpoint", "region", "profile", "format", "part_bytes", "part_seconds")
 _AWAY = {"SlowDown", "RequestTimeout", "InternalError", "ServiceUnavailable", "Throttling", "ThrottlingException"}
 _HINTS = {
-    "NoSuchBucket": "make the bucket first, or check its name and ?endpoint=",
+    "NoSuchBucket": "create the bucket first, or check its name and ?endpoint=",
     "AccessDenied": "the key needs PutObject, ListBucket, AbortMultipartUpload and, for -O, DeleteObject on the bucket",
-    "403": "check the key, and what it is allowed to do with the bucket",
+    "403": "check the key and its permissions for the bucket",
     "InvalidAccessKeyId": "check AWS_ACCESS_KEY_ID, or ?profile=",
     "SignatureDoesNotMatch": "check AWS_SECRET_ACCESS_KEY, or ?profile=; and ?region=",
     "ExpiredToken": "get new credentials, and run the same command again",
@@ -44,14 +44,14 @@ def s3_sink(target: Target) -> Sink:
     bucket, (folder, _, pattern) = target.hosts, target.path.lstrip("/").rpartition("/")
     if unknown := sorted(set(target.options) - set(_OPTIONS)):
         raise UsageError(
-            f"no such option of this target: {unknown[0]}: {target.name}", hint=f"it has {', '.join(_OPTIONS)}"
+            f"no such option of this output: {unknown[0]}: {target.name}", hint=f"known options: {', '.join(_OPTIONS)}"
         )
     named = bool(pattern)
     if not named and target.options.get("format"):
         pattern = f"{DEFAULT_PATTERN}.{target.options['format'].lstrip('.')}"
     if not bucket or not pattern or "{" in folder or (named and "format" in target.options):
         raise UsageError(
-            f"not a place in a bucket: {target.name}",
+            f"not a location in a bucket: {target.name}",
             hint="s3://BUCKET/PREFIX/?format=jsonl.gz, or s3://BUCKET/PREFIX/{job}-{part}.parquet",
         )
     if "{part}" not in pattern or "{job}" not in pattern:
@@ -126,10 +126,10 @@ class S3Client:
         except (exceptions.NoCredentialsError, exceptions.PartialCredentialsError, exceptions.ProfileNotFound) as error:
             raise SinkError(
                 f"no credentials for this bucket: {name}: {error}",
-                hint="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or ?profile=NAME",
+                hint="set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY in the environment, or use ?profile=NAME",
             ) from error
         except (exceptions.HTTPClientError, exceptions.ConnectionError, OSError) as error:
-            raise SinkAwayError(
+            raise SinkUnavailableError(
                 f"S3 cannot be reached: {name}: {error}",
                 hint="is it running? check ?endpoint= and the network; nothing is lost",
             ) from error
@@ -140,12 +140,12 @@ class S3Client:
         code = str(error.response.get("Error", {}).get("Code", ""))
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
         if code in _AWAY or status >= 500:
-            return SinkAwayError(
-                f"S3 takes nothing for now: {self._target.name}: {code}", hint="nothing is lost; it is tried again"
+            return SinkUnavailableError(
+                f"S3 does not accept data now: {self._target.name}: {code}", hint="nothing is lost; skitter tries again"
             )
         return SinkError(
             f"S3 says: {error.response.get('Error', {}).get('Message') or code}: {self._target.name}",
-            hint=_HINTS.get(code, f"it calls this {code}"),
+            hint=_HINTS.get(code, f"its error code is {code}"),
         )
 
 

@@ -47,8 +47,8 @@ class StdoutSink:
         except SinkError as error:
             if isinstance(error.__cause__, BrokenPipeError):
                 raise SinkError(
-                    "nobody reads standard output any more",
-                    hint="nothing is lost: run the same command again for the rest",
+                    "standard output was closed",
+                    hint="nothing is lost: run the same command again to get the rest",
                 ) from error.__cause__
             raise
         return _MARK

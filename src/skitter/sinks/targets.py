@@ -122,7 +122,7 @@ def parse_target(
         if ":" in text.rpartition("@")[0] and not is_path and archive_of(text) is None:
             # An address with a colon or a slash too few or too many, whose password would become part of a file's name.
             raise wrong_url(
-                text, "target", "a URL reads SCHEME://USER:PASSWORD@HOST:PORT/…; a file of this name, ./NAME"
+                text, "output", "write a URL as SCHEME://USER:PASSWORD@HOST:PORT/…, and a file of this name as ./NAME"
             )
         name, given = file_name(text, given)
     else:
@@ -181,7 +181,7 @@ def shown(text: str) -> str:
 
 
 def _split(text: str) -> ServerUrl:
-    return split_url(text, "target")
+    return split_url(text, "output")
 
 
 def _scheme(text: str) -> str:
@@ -205,6 +205,6 @@ def _imported(place: str, target: Target) -> Callable[[Target], Sink]:
 
 def _unknown(target: Target) -> UsageError:
     return UsageError(
-        f"no sink for this target: {target.name}",
-        hint=f"a URL begins with one of {' '.join(SCHEMES)}, or with the name of an entry point of {SINKS}",
+        f"no such output: {target.name}",
+        hint=f"a URL begins with one of {' '.join(SCHEMES)}, or with the name of an entry point in {SINKS}",
     )

@@ -66,9 +66,9 @@ class WarcSink:
     def _resume(self, file: AppendFile, length: int) -> None:
         if not file.was_there or file.size() < length:
             raise SinkError(
-                f"the archive of the unfinished run is gone or was cut: {self._path}:"
+                f"the archive of the unfinished run is missing or truncated: {self._path}:"
                 f" {length} bytes were written, {file.size()} are left",
-                hint="put the file back, or start again from nothing with --fresh",
+                hint="restore the file, or start over with --fresh",
             )
         file.end, self._tail = length, file.size() > length
 
@@ -83,8 +83,8 @@ class WarcSink:
                 raise ValueError("it is not a complete WARC file")  # noqa: TRY301
         except ValueError as error:
             raise SinkError(
-                f"cannot add to the archive that is there: {self._path}: {error}",
-                hint="-O overwrites it; or give another file with -o",
+                f"cannot append to the existing archive: {self._path}: {error}",
+                hint="-O overwrites it; or choose another file with -o",
             ) from error
         file.end = file.size()
 

@@ -82,8 +82,8 @@ class WholeFileSink:
                 spool.append_all(self._rows())
             except ValueError as error:
                 raise SinkError(
-                    f"cannot add to the results that are there: {self.target}: {error}",
-                    hint="-O overwrites them; or give another file with -o",
+                    f"cannot append to the existing results: {self.target}: {error}",
+                    hint="-O overwrites them; or choose another file with -o",
                 ) from error
 
     def _rows(self) -> Iterator[bytes]:
@@ -131,6 +131,6 @@ def decode_mark(mark: bytes, kind: type[M], target: str) -> M:
         return msgspec.json.decode(mark, type=kind)
     except msgspec.DecodeError as error:
         raise SinkError(
-            f"the progress of this file was recorded by another skitter: {target}",
-            hint="use the version that began the run, or start again from nothing with --fresh",
+            f"the progress of this file was recorded by another version of skitter: {target}",
+            hint="use the version that started the run, or start over with --fresh",
         ) from error

@@ -22,39 +22,40 @@ if TYPE_CHECKING:
 
 
 class Spider(Hooks):
-    """The base of all spiders: give it a ``name`` and ``start_urls``, and write ``parse``.
+    """Base class of spiders: set ``name`` and ``start_urls``, and write ``parse``.
 
-    It may have hooks (``on_request`` and others, see Hooks), and counts in ``self.stats``.
+    A spider may have hooks (``on_request`` and others, see Hooks), and counts in ``self.stats``.
 
-    Callbacks may be plain generators, async generators, coroutines or functions that return a list.
-    They yield items (dicts, dataclasses, msgspec structs, attrs or pydantic models) and Requests.
-    Arguments of ``-a KEY=VALUE`` become attributes.
-    """
+    Callbacks may be plain generators, async generators, coroutines, or functions that return a list. They yield
+    items (dicts, dataclasses, msgspec structs, attrs or pydantic models) and Requests. Arguments of ``-a KEY=VALUE``
+    become attributes."""
 
     name: str = ""
-    """The name of the job, unless ``--job`` gives another."""
+    """Name of the job, unless ``--job`` gives another."""
     start_urls: Sequence[str] = ()
-    """The URLs that ``start`` makes requests of."""
+    """URLs that ``start`` creates requests for."""
     allowed_domains: Sequence[str] = ()
-    """Links to other domains are not followed; empty: every link that the spider yields is."""
+    """Links to other domains are not followed. If empty, every link that the spider yields is followed."""
     rules: Sequence[Rule] = ()
-    """Which links are followed, and by which callbacks; with rules a spider needs no ``parse``."""
+    """Rules that select the links to follow and their callbacks. A spider with rules needs no ``parse``."""
     sitemap_urls: Sequence[str] = ()
-    """Sitemaps whose pages are crawled like ``start_urls``; "robots": those that their hosts' robots.txt name."""
+    """Sitemaps whose pages are crawled like ``start_urls``. "robots" stands for the sitemaps in the robots.txt of
+    their hosts."""
     custom_settings: ClassVar[Mapping[str, Any]] = {}
-    """Settings of this spider, which win over those of files; names of Scrapy's are understood."""
+    """Settings of this spider, which override those of files. Scrapy's names are understood."""
     handle_statuses: Sequence[int] = ()
-    """Statuses besides 2xx whose pages the callback wants to see."""
+    """Statuses besides 2xx whose responses the callbacks get."""
     item_functions: Sequence[Callable[..., Any] | str] = ()
-    """What every item passes, in this order: functions, names of methods, or ``module:function``. Each gets the item,
-    and the response if it takes two; it returns the item, or raises DropItem or RejectItem. It may be async."""
+    """Functions that every item passes, in this order: functions, names of methods, or ``module:function``. Each
+    gets the item, and the response if it takes two arguments; it returns the item, or raises DropItem or RejectItem.
+    It may be async."""
     item_key: str | Sequence[str] = ()
-    """Fields that name an item in targets that keep one record for each name, such as databases."""
+    """Fields that identify an item in outputs that keep one record per key, such as databases."""
     sinks: Sequence[str | Mapping[str, Any]] = ()
-    """Targets for when ``-o`` names none, instead of those of the project; a table has ``target`` and options."""
+    """Outputs to use if ``-o`` names none, instead of those of the project. A table has ``target`` and options."""
 
     job_locks: JobLocks | None = None
-    """The locks of its job, which its worker gives it; None: a spider without a job has locks of its own."""
+    """Locks of the job. Set by the worker; a spider without a job creates its own."""
     file_saver: FileSaver | None = None
     """Stores files for ``save_file``. Set by the worker."""
 
@@ -64,7 +65,7 @@ class Spider(Hooks):
 
     @property
     def logger(self) -> logging.Logger:
-        """A logger named after the spider. Its records are events of the crawl."""
+        """Logger named after the spider. Its records are events of the crawl."""
         return logging.getLogger(f"skitter.spider.{self.name or type(self).__name__}")
 
     def lock(
@@ -75,12 +76,12 @@ class Spider(Hooks):
         timeout_seconds: float | None = None,
         stop_on_loss: bool = False,
     ) -> AbstractAsyncContextManager[Held]:
-        """A lock that all workers of the job share: ``async with self.lock(name) as held``, in an async callback.
+        """Return a lock that all workers of the job share: ``async with self.lock(name) as held``, in an async
+        callback.
 
-        It comes from the node's ``coordinator``, else from the job's own store. The time that it is waited for counts
-        as time of the callback (``callback_seconds``). ``held.token``, ``held.lost`` and the parameters are those of
-        ``skitter.cluster``: a lock alone keeps nobody from writing, only a resource that checks the token does.
-        """
+        The lock is in the node's ``coordinator``, or else in the job's own store. Waiting for it counts towards
+        ``callback_seconds``. ``held.token``, ``held.lost`` and the parameters are those of ``skitter.cluster``. A
+        lock alone does not prevent others from writing; only a resource that checks the token does."""
         if self.job_locks is None:
             from skitter.spiders.job_locks import JobLocks
 
@@ -90,17 +91,17 @@ class Spider(Hooks):
         )
 
     def start(self) -> Iterable[Request] | AsyncIterable[Request]:
-        """The first requests. They permit their hosts: see the network guard."""
+        """Return the first requests. Their hosts come into scope and may be private (see the network guard)."""
         return map(Request, self.start_urls)
 
     def parse(self, response: Response) -> Any:
-        """The callback of requests that name none. A spider whose requests all have callbacks needs no ``parse``.
+        """Handle the responses of requests without a callback. A spider whose requests all have callbacks needs no
+        ``parse``.
 
-        With ``rules`` it follows them; one of your own does so with ``yield from self.follow_rules(response)``.
-        """
+        With ``rules`` it follows them. Your own ``parse`` does so with ``yield from self.follow_rules(response)``."""
         if self.rules:
             return self.follow_rules(response)
-        raise NotImplementedError(f"{type(self).__name__} has no parse method, and a request named no other callback")
+        raise NotImplementedError(f"{type(self).__name__} has no parse method, and a request names no other callback")
 
     async def save_file(
         self,
@@ -109,10 +110,10 @@ class Spider(Hooks):
         max_bytes: int | None = None,
         item: Mapping[str, Any] | None = None,
     ) -> AsyncIterator[dict[str, Any]]:
-        """The callback of ``response.download``: stores the file, and yields its record. Override it to add to that."""
+        """Store the file of a ``response.download`` and yield its record. Override it to change the record."""
         if self.file_saver is None:
             raise SpiderError(
-                f"files are stored in a crawl only: {response.url}", hint="skitter crawl, or skitter.crawl"
+                f"files are stored only in a crawl: {response.url}", hint="use skitter crawl or skitter.crawl"
             )
         yield await self.file_saver.save(response, types, max_bytes, item or {})
 
@@ -123,29 +124,29 @@ class Spider(Hooks):
         """
         picture = response.screenshot
         if picture is None or self.file_saver is None:
-            told = "a page without a screenshot" if picture is None else "files are stored in a crawl only"
+            told = "the page has no screenshot" if picture is None else "files are stored only in a crawl"
             raise SpiderError(f"{told}: {response.url}", hint="Request(…, render=True, actions=[Screenshot()])")
         return await self.file_saver.save_picture(response, picture, item or {})
 
     def file_failed(self, failure: Any) -> Any:
-        """The errback of ``response.download``: yields a record with the status ``failed``."""
+        """Handle a failed ``response.download``: yield a record with the status ``failed``."""
         from skitter.extract.downloads import failed_record
 
         yield failed_record(failure.request, failure.message, failure.request.cb_kwargs.get("item", {}))
 
     def parse_sitemap(self, response: Response) -> Any:
-        """The callback of ``sitemap_urls``: every page goes to ``parse``. Override it to choose among them."""
+        """Handle a sitemap of ``sitemap_urls``: every page goes to ``parse``. Override it to select pages."""
         return followed(response, self.start_urls)
 
     def follow_rules(self, response: Response) -> Iterator[Links | Request]:
-        """The links of a page that ``rules`` match, for the callback to yield."""
+        """Return the links of a page that match ``rules``, for the callback to yield."""
         # Most spiders have none.
         from skitter.spiders.rules import rule_links
 
         return rule_links(self, response)
 
     def parse_and_follow(self, response: Response, **keywords: Any) -> Any:
-        """The callback of a rule that has both a callback and ``follow``. It is not to be overridden."""
+        """Handle a rule that has both a callback and ``follow``. Do not override it."""
         from skitter.spiders.rules import parsed_and_followed
 
         return parsed_and_followed(self, response, keywords)

@@ -1,4 +1,4 @@
-"""Failure of a request, as errbacks and hooks are given it."""
+"""Failure of a request, as passed to errbacks and hooks."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 
 
 class Failure:
-    """What an errback or the hook ``on_error`` is given: ``request`` failed.
+    """Failure of ``request``, passed to an errback and to the hook ``on_error``.
 
-    ``error_class`` is its class (docs/reference/errors.md), ``message`` says more, and ``response`` is what the server
-    answered; None: it did not.
+    ``error_class`` is the class of the error (docs/reference/errors.md) and ``message`` describes it. ``response`` is
+    the response of the server, or None if the server did not respond.
     """
 
     def __init__(self, request: Request, error_class: str, message: str, response: Response | None) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from skitter.errors import SinkAwayError
+from skitter.errors import SinkUnavailableError
 
 if TYPE_CHECKING:
     # Few crawls have files, and a worker starts without what stores them.
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from skitter.sinks.contract import FileStore
 
 AWAY_PAUSES_SECONDS = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""How long a store that is away is waited for; then the worker stops, and the files are fetched again some day."""
+"""How long a store that is unavailable is waited for; then the worker stops, and the files are fetched again some
+day."""
 
 
 class FileSaver:
@@ -51,7 +52,7 @@ class FileSaver:
         for pause in (*AWAY_PAUSES_SECONDS, None):
             try:
                 await asyncio.to_thread(self._put_now, path, content, content_type)
-            except SinkAwayError:
+            except SinkUnavailableError:
                 if pause is None:
                     raise
                 await asyncio.sleep(pause)

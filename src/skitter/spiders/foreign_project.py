@@ -39,10 +39,10 @@ class AdaptedSpider(Spider):
         raise NotImplementedError
 
     def use_worker(self, source: Any, fetcher: Fetcher, settings: Settings) -> None:
-        """Take what the worker has: its store, its fetcher and the settings of the job."""
+        """Set the worker's store, its fetcher and the settings of the job."""
 
     async def close_worker(self, reason: str) -> None:
-        """Tear down: the worker has ended, for this reason."""
+        """Clean up after the worker has ended, for this reason."""
 
 
 class Adapter(Protocol):

@@ -37,29 +37,29 @@ def _plus_one(value: Any) -> Any:
 
 
 def _header_lines(value: Any) -> list[str]:
-    """Convert headers to lines; a value of None takes a default of Scrapy away, which is none of skitter's."""
+    """Convert headers to lines; headers with the value None, which removes a default of Scrapy, are left out."""
     if not isinstance(value, Mapping):
         raise TypeError('a dict is expected, as in {"Accept-Language": "en"}')
     return [f"{name}: {text}" for name, text in value.items() if text is not None]
 
 
 def _zero_is_none(value: Any) -> Any:
-    """Return none for 0."""
+    """0 becomes ``none``."""
     return None if float(value) == 0 else value
 
 
 def _megabytes(value: Any) -> Any:
-    """Convert MB to bytes; 0 is none."""
+    """Convert MB to bytes; 0 becomes ``none``."""
     return None if int(value) == 0 else int(value) * 1024 * 1024
 
 
 def _zero_is_boundless(value: Any) -> Any:
-    """Return a number without effect for 0."""
+    """0, no limit in Scrapy, becomes a number that is never reached."""
     return 1 << 62 if int(value) == 0 else value
 
 
 def _url_length(value: Any) -> Any:
-    """Return at most 4096, which is skitter's own bound; 0 is no bound in Scrapy."""
+    """At most 4096, which is skitter's own limit; so is 0, no limit in Scrapy."""
     return min(int(value) or 4096, 4096)
 
 
@@ -92,7 +92,7 @@ def _log_level(value: Any) -> Any:
 
 
 def _log_file(value: Any) -> Any:
-    """Return ``-`` for None."""
+    """None becomes ``-``."""
     return "-" if value is None else str(value)
 
 
@@ -172,49 +172,49 @@ def _each(*named: tuple[str, str]) -> dict[str, str]:
     return {name: text for names, text in named for name in names.split()}
 
 
-_OUTPUT = "an output is -o TARGET, a [[sink]] table or sinks of the spider"
-_FORMAT = "the suffix of an output picks its format; an output is -o TARGET, a [[sink]] table or sinks of the spider"
-_HOOKS = "hooks = ['module:Class'] names classes that see requests, answers and events"
-_LOG = "log_format is text or json, log_file a file"
-_BASE = "it lists what Scrapy brings along"
-_RESUME = "every crawl can be resumed, and keeps its state in --frontier"
-_ONE = "skitter has one of its own, which cannot be replaced"
-_DEDUP = "the frontier knows every request of the run exactly; dedup=bloom or dedup_seconds change that"
-_QUEUE = "the frontier has one queue for each host, by priority and then first in, first out"
-_USER_AGENTS = "user_agents is a list, of which each session or host has one; user_agent is one honest name for all"
-_BROWSER = "render=True of a Request asks for a page that a browser has rendered"
-_PROXIES = "proxy is one for all fetches of a node, --proxies a pool of them"
-_AWS = "credentials of -o s3://… and file_target are those of the environment and of AWS's own files"
+_OUTPUT = "use -o OUTPUT, a [[sink]] table or sinks of the spider"
+_FORMAT = "the suffix of an output selects its format: -o OUTPUT, a [[sink]] table or sinks of the spider"
+_HOOKS = "use hooks = ['module:Class'], classes that see requests, responses and events"
+_LOG = "use log_format (text or json) and log_file"
+_BASE = "it lists Scrapy's built-in components"
+_RESUME = "every crawl can be resumed; its state is in --frontier"
+_ONE = "skitter has its own, which cannot be replaced"
+_DEDUP = "the frontier remembers every request of the run exactly; dedup=bloom or dedup_seconds change that"
+_QUEUE = "the frontier has one queue per host, by priority and then first in, first out"
+_USER_AGENTS = "use user_agents, a list of which each session or host gets one, or user_agent, one name for all"
+_BROWSER = "use render=True of a Request to render a page in a browser"
+_PROXIES = "use proxy, one for all requests of a node, or --proxies, a pool"
+_AWS = "-o s3://… and file_target use the credentials of the environment and of AWS's own files"
 _FILES = "response.download(link) stores a file in file_target"
-_STATS = "self.stats counts, skitter status shows it, and on_event sees every event"
-_TRAFFIC = "per_host and delay_seconds hold for the whole job, and max_in_flight caps it"
+_STATS = "self.stats counts, skitter status shows the counters, and on_event sees every event"
+_TRAFFIC = "per_host and delay_seconds apply to the whole job, and max_in_flight limits it"
 _LEASES = "a lease that is not renewed for lease_seconds goes to another worker"
 _END = "a crawl ends exactly when nothing is queued or in flight; --until-idle SECONDS closes an intake"
 _INTAKE = "--intake redis://HOST#KEY reads requests from a list, a set, a sorted set or a stream"
-_BACKPRESSURE = "the frontier keeps the queue on disk or in Redis; max_queued bounds what intakes add"
-_PAGE_DELAY = "delay_seconds is kept exactly; a delay of random length has no counterpart"
-_MEMORY = "memory_warning_bytes and memory_limit_bytes are those of each worker process"
-_MAIL = "a hook on_event, or a subscriber of --events, sends messages"
-_SCHEDULES = "skitter schedule add NAME --cron … runs commands by the clock"
-_IDLE_CONNECTIONS = "max_idle_bytes bounds the connections that a worker keeps open"
+_BACKPRESSURE = "the frontier keeps the queue on disk or in Redis; max_queued limits what intakes add"
+_PAGE_DELAY = "delay_seconds is exact; there are no random delays"
+_MEMORY = "use memory_warning_bytes and memory_limit_bytes, which apply to each worker process"
+_MAIL = "use an alert, a hook on_event or a subscriber of --events to send messages"
+_SCHEDULES = "use skitter schedule add NAME --cron … to run commands on a schedule"
+_IDLE_CONNECTIONS = "max_idle_bytes limits the connections that a worker keeps open"
 _DATABASE = "-o mysql://…, postgresql://…, mongodb://…, sqlite:FILE#TABLE and others write to a database"
-_NO_TARGET = "there is no target of the kind; one of your own is a class, or -o kafka://… feeds it"
+_NO_TARGET = "there is no such output; write a sink class, or feed it with -o kafka://…"
 _SPIDERS = 'spiders = ["FOLDER"] in skitter.toml says where spiders are found by name'
-_CACHE = "cache_dir and cache_seconds: what was fetched once comes from there"
+_CACHE = "use cache_dir and cache_seconds to read fetched pages from a folder"
 _STATUSES = "handle_statuses of the spider or of a Request lists statuses besides 2xx that callbacks see"
-_TLS = "libcurl's own choice holds"
+_TLS = "libcurl's default applies"
 _REDIS_POOL = "each process keeps the few connections to Redis that it needs"
-_KEYS = "skitter names its keys by the job: --job NAME"
+_KEYS = "keys are named by the job: --job NAME"
 
 COUNTERPARTS: dict[str, str] = _each(
     # Scrapy
     ("ADDONS EXTENSIONS EXTENSIONS_STRICT DOWNLOADER_MIDDLEWARES MIDDLEWARES", _HOOKS),
-    ("ASYNCIO_EVENT_LOOP TWISTED_REACTOR TWISTED_REACTOR_ENABLED FORCE_CRAWLER_PROCESS", "workers have uvloop"),
+    ("ASYNCIO_EVENT_LOOP TWISTED_REACTOR TWISTED_REACTOR_ENABLED FORCE_CRAWLER_PROCESS", "workers use uvloop"),
     ("REACTOR_THREADPOOL_MAXSIZE", "callbacks run in the event loop; plain functions as spiders run in threads"),
-    ("AUTOTHROTTLE_DEBUG", "skitter why URL tells what its host waits for"),
+    ("AUTOTHROTTLE_DEBUG", "skitter why URL shows what its host waits for"),
     (
         "AUTOTHROTTLE_START_DELAY",
-        "hosts that answer 429 or 503 are slowed down by themselves; delay_seconds and max_delay_seconds bound a delay",
+        "hosts that answer 429 or 503 are slowed down automatically; delay_seconds and max_delay_seconds limit a delay",
     ),
     ("BOT_NAME", "user_agent is the name that is sent, --job that of the job"),
     (
@@ -222,10 +222,13 @@ COUNTERPARTS: dict[str, str] = _each(
         "close_after_seconds stops a job; a hook counts pages and items",
     ),
     ("COMMANDS_MODULE TEMPLATES_DIR EDITOR NEWSPIDER_MODULE", "skitter --help lists the commands; skitter new project"),
-    ("COMPRESSION_ENABLED AIOHTTP_AUTO_DECOMPRESS", "packed bodies are always asked for, and max_ratio bounds them"),
-    ("CONCURRENT_ITEMS SCRAPER_SLOT_MAX_ACTIVE_SIZE", "items of a page pass the item functions one after the other"),
+    ("COMPRESSION_ENABLED AIOHTTP_AUTO_DECOMPRESS", "compressed bodies are always accepted; max_ratio limits them"),
+    (
+        "CONCURRENT_ITEMS SCRAPER_SLOT_MAX_ACTIVE_SIZE",
+        "items of a page pass through the item functions one after the other",
+    ),
     ("COOKIES_DEBUG", "-v logs more"),
-    ("CRAWLSPIDER_FOLLOW_LINKS", "rules of the spider say which links are followed"),
+    ("CRAWLSPIDER_FOLLOW_LINKS", "the rules of the spider select the links to follow"),
     ("DEFAULT_DROPITEM_LOG_LEVEL", "dropped items are counted"),
     ("DEFAULT_ITEM_CLASS", "items are dicts, dataclasses, attrs, pydantic and others; skitter shell shows a page"),
     ("DEPTH_PRIORITY", "priority of a Request, which on_request may set by its depth"),
@@ -242,10 +245,10 @@ COUNTERPARTS: dict[str, str] = _each(
     ("DOWNLOADER_HTTPCLIENTFACTORY", _TLS),
     ("DOWNLOAD_BIND_ADDRESS", "the system chooses the address that requests come from"),
     ("DOWNLOAD_DELAY_JITTER RANDOMIZE_DOWNLOAD_DELAY RANDOMNESS RANDOM_RANGE", _PAGE_DELAY),
-    ("DOWNLOAD_FAIL_ON_DATALOSS", "a body that ends too early is fetched again, and dead after max_attempts"),
+    ("DOWNLOAD_FAIL_ON_DATALOSS", "a body that ends too early is fetched again, and failed after max_attempts"),
     ("DOWNLOAD_SLOTS DOWNLOAD_DELAY_OVERRIDES", _TRAFFIC),
-    ("DOWNLOAD_WARNSIZE", "max_body_bytes bounds a body"),
-    ("DUPEFILTER_DEBUG DEDUP_DEBUG FILTER_DEBUG SCHEDULER_DEBUG", "skitter why URL tells what became of a URL"),
+    ("DOWNLOAD_WARNSIZE", "max_body_bytes limits a body"),
+    ("DUPEFILTER_DEBUG DEDUP_DEBUG FILTER_DEBUG SCHEDULER_DEBUG", "skitter why URL explains what happened to a URL"),
     ("DUPEFILTER_KEY FILTER_CLASS DUPEFILTER_INCLUDE_HEADERS DUPEFILTER_INCLUDE_META", _DEDUP),
     ("REQUEST_FINGERPRINTER_CLASS REQUEST_FINGERPRINTER_IMPLEMENTATION", _DEDUP),
     ("FEED_FORMAT FEED_URI FEED_EXPORTERS FEED_STORAGES FEED_URI_PARAMS FEED_STORE_EMPTY OUTPUT_DIR", _OUTPUT),
@@ -254,27 +257,27 @@ COUNTERPARTS: dict[str, str] = _each(
     ("ITEM_PROCESSOR", _ONE),
     ("JOBDIR", _RESUME),
     ("LOG_DATEFORMAT LOG_FORMAT LOG_FORMATTER LOG_SHORT_NAMES LOG_STDOUT LOG_ENCODING LOG_COLOR", _LOG),
-    ("LOG_ENABLED", "-q says nothing but errors"),
+    ("LOG_ENABLED", "-q prints errors only"),
     ("LOG_FILE_APPEND", "log_file is always appended to"),
-    ("LOG_INSTALL_ROOT_HANDLER", "logging is the program's own in a script; log_level is ours"),
+    ("LOG_INSTALL_ROOT_HANDLER", "a script configures logging itself; log_level is skitter's level"),
     (
         "LOG_RETENTION_DAYS LOG_FILE_WHEN LOG_FILE_UTF8_BACKUP LOG_FILE_WORKER_ID",
         "max_log_bytes and max_log_files rotate a log by size",
     ),
-    ("MEDIA_ALLOW_REDIRECTS", "a download follows redirects as every request does"),
+    ("MEDIA_ALLOW_REDIRECTS", "a download follows redirects like every request"),
     ("MEMDEBUG_ENABLED MEMUSAGE_CHECK_INTERVAL_SECONDS", _MEMORY),
     ("MEMUSAGE_NOTIFY_MAIL STATSMAILER_RCPTS", _MAIL),
     ("METAREFRESH_ENABLED METAREFRESH_IGNORE_TAGS METAREFRESH_MAXDELAY", "a refresh in a page is a link, not followed"),
     ("META_COPY_WARN_SKIP_KEYS WARN_ON_GENERATOR_RETURN_VALUE", "such a mistake is an error where it happens"),
     ("REDIRECT_PRIORITY_ADJUST", "a redirect keeps the priority of its request"),
     ("REFERER_ENABLED REFERRER_POLICY REFERRER_POLICIES", "no Referer is sent; headers of a Request may have one"),
-    ("RETRY_EXCEPTIONS IGNORE_HTTP_CODES DOWNLOAD_RETRY_TIMES", "max_attempts and retry_statuses say what is retried"),
-    ("RETRY_GIVE_UP_LOG_LEVEL", "skitter failed lists what was given up"),
+    ("RETRY_EXCEPTIONS IGNORE_HTTP_CODES DOWNLOAD_RETRY_TIMES", "max_attempts and retry_statuses control retries"),
+    ("RETRY_GIVE_UP_LOG_LEVEL", "skitter failed lists failed requests"),
     ("ROBOTSTXT_PARSER", _ONE),
-    ("ROBOTSTXT_USER_AGENT", "robots.txt is asked about the first word of user_agent"),
+    ("ROBOTSTXT_USER_AGENT", "robots.txt is evaluated for the first word of user_agent"),
     ("SPIDER_CONTRACTS SPIDER_CONTRACTS_BASE", "skitter check loads spiders; skitter.testing runs them on given pages"),
     ("SPIDER_LOADER_CLASS SPIDER_LOADER_WARN_ONLY SPIDER_MODULES", _SPIDERS),
-    ("SPIDER_MIDDLEWARES", "what changes or drops items is an item function"),
+    ("SPIDER_MIDDLEWARES", "use an item function to change or drop items"),
     ("DOWNLOADER_MIDDLEWARES_BASE SPIDER_MIDDLEWARES_BASE EXTENSIONS_BASE", _BASE),
     ("ITEM_PIPELINES_BASE FEED_EXPORTERS_BASE FEED_STORAGES_BASE", _BASE),
     # scrapy-redis
@@ -284,7 +287,7 @@ COUNTERPARTS: dict[str, str] = _each(
     ("REDIS_ITEMS_KEY REDIS_ITEMS_SERIALIZER PIPELINE_KEY", "-o redis://HOST#STREAM writes items to a stream"),
     ("REDIS_START_URLS_KEY REDIS_START_URLS_AS_SET REDIS_START_URLS_AS_ZSET REDIS_START_URLS_BATCH_SIZE", _INTAKE),
     ("SCHEDULER_DUPEFILTER_KEY SCHEDULER_DUPEFILTER_CLASS", _DEDUP),
-    ("SCHEDULER_FLUSH_ON_START", "--fresh forgets an unfinished run"),
+    ("SCHEDULER_FLUSH_ON_START", "--fresh discards an unfinished run"),
     ("SCHEDULER_PERSIST", _RESUME),
     ("SCHEDULER_SERIALIZER", "requests are stored as msgpack, never pickled"),
     ("SCHEDULER_QUEUE_KEY SCHEDULER_QUEUE_NAME STATS_KEY", _KEYS),
@@ -294,21 +297,24 @@ COUNTERPARTS: dict[str, str] = _each(
     ("SKITTER_JOB", "--job NAME is the name of the job"),
     ("SKITTER_SINKS", _OUTPUT),
     # Crawlo
-    ("ALLOWED_DOMAINS", "allowed_domains of the spider says which links are followed"),
+    ("ALLOWED_DOMAINS", "allowed_domains of the spider limits the links to follow"),
     ("CONNECTION_POOL_LIMIT", _IDLE_CONNECTIONS),
-    ("DEFAULT_DEDUP_PIPELINE REDIS_DEDUP_CLEANUP", "sinks know their items by page and place, so none is there twice"),
+    (
+        "DEFAULT_DEDUP_PIPELINE REDIS_DEDUP_CLEANUP",
+        "outputs identify items by page and position, so none is written twice",
+    ),
     ("DB_DEDUP_TABLE DB_HOST DB_NAME DB_PASSWORD DB_PORT DB_USER", _DATABASE),
     ("DYNAMIC_CONFIG_ENABLED", "skitter set KEY=VALUE --job NAME changes a running job"),
     ("ENABLE_CONTROLLED_REQUEST_GENERATION SPIDER_BATCH_SIZE", "start() is read in parts while the crawl runs"),
     ("LOG_ENABLE_CUSTOM", "log_level is for spiders and their loggers too"),
     ("MAX_RUNNING_SPIDERS", "skitter worker --every-job serves several jobs at a time"),
-    ("PIPELINE_BATCH_SIZE PIPELINE_USE_BATCH", "targets are written in batches"),
+    ("PIPELINE_BATCH_SIZE PIPELINE_USE_BATCH", "outputs are written in batches"),
     ("PROGRESS_REPORT_INTERVAL", "skitter status --watch shows progress"),
     ("PROJECT_NAME SPIDER_NAME", "--job NAME is the name of the job; without it, the spider's"),
     ("REDIS_MAX_CONNECTIONS REDIS_POOL_SIZE REDIS_POOL_SHARED_MODE REDIS_CONNECTION_POOL_SIZE", _REDIS_POOL),
     ("REDIS_KEY_PREFIX REDIS_KEY", _KEYS),
     ("REDIS_SOCKET_TIMEOUT REDIS_CONNECT_TIMEOUT REDIS_RETRY_ON_TIMEOUT", "calls have time limits of their own"),
-    ("REDIS_TTL", "dedup_seconds: so long after it was done a page is remembered"),
+    ("REDIS_TTL", "dedup_seconds is how long a done page is remembered"),
     ("REQUEST_DIR", "skitter export and -o write what was crawled"),
     ("RANDOM_UA", _USER_AGENTS),
     ("VERSION WORKER_ID", "skitter names each worker by its machine and process"),
@@ -317,7 +323,7 @@ COUNTERPARTS: dict[str, str] = _each(
 
 FAMILIES: tuple[tuple[str, str], ...] = (
     ("ADAPTIVE_BACKPRESSURE_", _BACKPRESSURE),
-    ("ADAPTIVE_", "a selector that finds nothing stays empty; skitter.testing finds it out"),
+    ("ADAPTIVE_", "a selector that finds nothing stays empty; tests with skitter.testing detect it"),
     ("ATTACHMENT_", _FILES),
     ("AWS_", _AWS),
     ("BACKPRESSURE_", _BACKPRESSURE),
@@ -326,12 +332,12 @@ FAMILIES: tuple[tuple[str, str], ...] = (
     ("CHECKPOINT_", _RESUME),
     ("CLICKHOUSE_", _NO_TARGET),
     ("CLOAKBROWSER_", _BROWSER),
-    ("CLOUDFLARE_BYPASS_", "skitter passes no challenges; render=True of a Request asks for a browser"),
+    ("CLOUDFLARE_BYPASS_", "skitter does not solve challenges; render=True of a Request uses a browser"),
     ("CLUSTER_", _LEASES),
     ("CSV_", "-o FILE.csv writes CSV"),
-    ("CURL_BROWSER_", "requests are sent by libcurl under an honest name; no other program is imitated"),
+    ("CURL_BROWSER_", "libcurl sends requests under skitter's own name; no other program is imitated"),
     ("DINGTALK_", _MAIL),
-    ("DISTRIBUTED_LOCK_", "self.lock(NAME) is a lock of the whole job"),
+    ("DISTRIBUTED_LOCK_", "use self.lock(NAME), a lock for the whole job"),
     ("DISTRIBUTED_RATE_LIMIT_", _TRAFFIC),
     ("DISTRIBUTED_WORKER_", _END),
     ("DISTRIBUTED_", _LEASES),
@@ -341,15 +347,15 @@ FAMILIES: tuple[tuple[str, str], ...] = (
     ("ELASTICSEARCH_", _NO_TARGET),
     ("EMAIL_", _MAIL),
     ("ENQUEUE_", _BACKPRESSURE),
-    ("EVENTLOOP_LAG_", "a page that holds its worker is found and ended (callback_seconds)"),
+    ("EVENTLOOP_LAG_", "a page that blocks its worker is detected and ended (callback_seconds)"),
     ("FEED_", _FORMAT),
     ("FEISHU_", _MAIL),
     ("FILES_", _FILES),
     ("FTP_", "only http and https are fetched"),
-    ("GCS_", "there is no target of the kind; -o s3://… writes to a bucket"),
+    ("GCS_", "there is no such output; -o s3://… writes to a bucket"),
     ("HBASE_", _NO_TARGET),
-    ("HEALTH_CHECK_", "skitter status lists the workers and what each is at"),
-    ("HTTPAUTH_", "tables [[credentials]] of skitter.toml say who the crawler is to which server"),
+    ("HEALTH_CHECK_", "skitter status lists the workers and what each is doing"),
+    ("HTTPAUTH_", "use [[credentials]] tables in skitter.toml"),
     ("HTTPCACHE_", _CACHE),
     ("HYBRID_", _BROWSER),
     ("IMAGES_", _FILES),
@@ -361,16 +367,16 @@ FAMILIES: tuple[tuple[str, str], ...] = (
     ("MONGO_", "-o mongodb://HOST/DATABASE#COLLECTION writes there"),
     ("MYSQL_", "-o mysql://USER@HOST/DATABASE#TABLE writes there"),
     ("NOTIFICATION_", _MAIL),
-    ("PERIODIC_LOG_", "stats_seconds logs what spiders and hooks have counted"),
+    ("PERIODIC_LOG_", "stats_seconds logs the counters of spiders and hooks"),
     ("PG_", "-o postgresql://USER@HOST/DATABASE#TABLE writes there"),
     ("PLAYWRIGHT_", _BROWSER),
     ("PROMETHEUS_", _STATS),
     ("PROXY_", _PROXIES),
     ("QUEUE_", _QUEUE),
     ("REDIS_BACKPRESSURE_", _BACKPRESSURE),
-    ("REDIS_MONITOR_", "skitter status shows what is left of a store"),
+    ("REDIS_MONITOR_", "skitter status shows the free space of a store"),
     ("REDIS_SCHEDULER_", _BACKPRESSURE),
-    ("REMOTE_CONTROL_", "skitter pause, resume, stop and set command a job from any machine"),
+    ("REMOTE_CONTROL_", "skitter pause, resume, stop and set control a job from any machine"),
     ("REQUEST_GENERATION_", "start() is read in parts while the crawl runs"),
     ("REQUEST_RECORDER_", _STATS),
     ("SCHEDULER_MAX_QUEUE_", _BACKPRESSURE),
@@ -381,7 +387,7 @@ FAMILIES: tuple[tuple[str, str], ...] = (
     ("SQLITE_", "-o sqlite:FILE#TABLE writes there"),
     ("STATS_", _STATS),
     ("STREAM_", _LEASES),
-    ("TELNETCONSOLE_", "skitter status, why and set look into a job and change it"),
+    ("TELNETCONSOLE_", "skitter status, why and set inspect and change a job"),
     ("THROTTLE_", _TRAFFIC),
     ("USER_AGENT_", _USER_AGENTS),
     ("WECOM_", _MAIL),

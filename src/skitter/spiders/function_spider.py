@@ -17,7 +17,7 @@ from skitter.spiders.base import Spider
 if TYPE_CHECKING:
     from skitter.extract.response import Response
 
-HINT = "its parameters are (url), (url, meta), (response) or (response, meta)"
+HINT = "use the parameters (url), (url, meta), (response) or (response, meta)"
 
 
 class FunctionSpider(Spider):

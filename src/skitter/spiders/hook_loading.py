@@ -21,14 +21,14 @@ def hook_classes(setting: str, trusted: Sequence[str] | None = None) -> list[typ
     found = []
     for reference in filter(None, (name.strip() for name in setting.split(","))):
         if ":" not in reference:
-            raise SpiderError(f"not a class of hooks: {reference}", hint="it reads module:Class")
+            raise SpiderError(f"not a hook class: {reference}", hint="write it as module:Class")
         kind = load_function(reference, trusted)
         if not isinstance(kind, type):
-            raise SpiderError(
-                f"not a class of hooks: {reference}", hint="write a class that inherits from skitter.Hooks"
-            )
+            raise SpiderError(f"not a hook class: {reference}", hint="write a class that inherits from skitter.Hooks")
         if not any(has_hook(kind, name) for name in NAMES):
-            raise SpiderError(f"a class without hooks: {reference}", hint=f"it has one of: {', '.join(NAMES)}")
+            raise SpiderError(
+                f"the class has no hooks: {reference}", hint=f"define at least one of: {', '.join(NAMES)}"
+            )
         found.append(kind)
     return found
 
@@ -40,11 +40,11 @@ def check_hooks(kind: type[Any]) -> None:
             continue
         method = getattr(kind, name)
         if not callable(method):
-            raise SpiderError(f"a hook that cannot be called: {kind.__name__}.{name}", hint="write it as a method")
+            raise SpiderError(f"a hook is not callable: {kind.__name__}.{name}", hint="write it as a method")
         if name == "on_headers" and inspect.iscoroutinefunction(method):
             raise SpiderError(
-                f"a hook that cannot be a coroutine: {kind.__name__}.on_headers",
-                hint="it is called while the answer arrives; on_response may be one",
+                f"a hook must not be a coroutine: {kind.__name__}.on_headers",
+                hint="it is called while the response arrives; on_response may be a coroutine",
             )
 
 
@@ -72,6 +72,6 @@ def _made(kind: type[Any]) -> Any:
         # An __init__ that takes other arguments is not even entered.
         place = "" if last.filename == __file__ else f" ({last.filename.rpartition('/')[2]} line {last.lineno})"
         raise SpiderError(
-            f"hooks cannot be made: {kind.__name__}: {type(error).__name__}: {error}{place}",
-            hint="each worker makes one object, without arguments; on_start is told of the job",
+            f"hooks cannot be created: {kind.__name__}: {type(error).__name__}: {error}{place}",
+            hint="each worker creates one object without arguments; on_start receives the job",
         ) from error

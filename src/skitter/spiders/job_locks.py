@@ -7,7 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING
 
-from skitter.errors import ClusterAwayError
+from skitter.errors import ClusterUnavailableError
 
 if TYPE_CHECKING:
     # Loaded with the first lock: most spiders want none.
@@ -32,7 +32,7 @@ class JobLocks:
         self, name: str, *, lifetime_seconds: float, timeout_seconds: float | None, stop_on_loss: bool
     ) -> AsyncIterator[Held]:
         """Hold a lock of the job; ``Cluster.lock`` has the parameters."""
-        # A server that is away is waited for, as one who has the lock: it is not the fault of the page.
+        # A server that is unavailable is waited for, as one who has the lock: it is not the fault of the page.
         async with asyncio.timeout(timeout_seconds):
             cluster = await self._opened()
         lock = cluster.lock(
@@ -55,7 +55,7 @@ class JobLocks:
                 cluster = self._connect()
                 try:
                     await cluster.open()
-                except ClusterAwayError:
+                except ClusterUnavailableError:
                     await asyncio.sleep(AWAY_PAUSE_SECONDS)
                 else:
                     self._cluster = cluster

@@ -41,7 +41,7 @@ def load_spider(reference: str, folder: Path, trusted: Sequence[str] | None = No
         return SiteSpider
     place, _, class_name = reference.partition(":")
     if not place.endswith(".py"):
-        raise SpiderError(f"not a spider: {reference}", hint="a spider is file.py, file.py:Class or file.py:function")
+        raise SpiderError(f"not a spider: {reference}", hint="give file.py, file.py:Class or file.py:function")
     check_trusted(reference, folder, trusted)
     return _pick(_module(folder / place, place, folder), place, class_name, folder)
 
@@ -61,7 +61,7 @@ def load_function(reference: str, trusted: Sequence[str] | None = None) -> Any:
         raise
     except Exception as error:
         raise SpiderError(
-            f"cannot be imported: {reference}: {type(error).__name__}: {error}", hint="it reads module:function"
+            f"cannot be imported: {reference}: {type(error).__name__}: {error}", hint="write it as module:function"
         ) from error
 
 
@@ -109,10 +109,13 @@ def check_spider(spider: Spider, *, starts_empty: bool = False) -> None:
     for name, example in (("start_urls", "https://…"), ("sitemap_urls", "https://…"), ("allowed_domains", "a.example")):
         # With a start method of its own it may do with start_urls whatever it likes.
         if isinstance(getattr(spider, name), str) and not (starts_itself and name == "start_urls"):
-            raise SpiderError(f"{name} is one text, not a list: {kind.__name__}", hint=f'as in {name} = ["{example}"]')
+            raise SpiderError(
+                f"{name} must be a list, not a text: {kind.__name__}", hint=f'as in {name} = ["{example}"]'
+            )
     if not starts_itself and not spider.start_urls and not spider.sitemap_urls and not starts_empty:
         raise SpiderError(
-            f"a spider that starts nowhere: {kind.__name__}", hint="give it start_urls, sitemap_urls or a start method"
+            f"the spider has no start URLs: {kind.__name__}",
+            hint="set start_urls or sitemap_urls, or write a start method",
         )
     # What start() yields may all have callbacks of its own, and so may what parse_sitemap yields.
     needs_parse = (spider.start_urls and not starts_itself) or (
@@ -124,7 +127,7 @@ def check_spider(spider: Spider, *, starts_empty: bool = False) -> None:
         check_rules(spider)
     elif needs_parse and kind.parse is Spider.parse:
         raise SpiderError(
-            f"a spider without a parse method: {kind.__name__}",
+            f"the spider has no parse method: {kind.__name__}",
             hint="write def parse(self, response): …, or rules, or a start method whose requests have other callbacks",
         )
 
@@ -186,8 +189,8 @@ def _import_failure(error: BaseException, shown: str) -> SpiderError:
         file = Path(error.filename).name if error.filename else shown
         line = (error.text or "").strip()
         return SpiderError(
-            f"a spider with a syntax error: {shown}: {file}, {where}: {error.msg}",
-            hint=f"look at: {line}" if line else "correct it and run the same command again",
+            f"the spider has a syntax error: {shown}: {file}, {where}: {error.msg}",
+            hint=f"see: {line}" if line else "correct it and run the same command again",
         )
     if isinstance(error, SkitterError):
         return SpiderError(f"a spider cannot be imported: {shown}: {error}", hint=error.hint)
@@ -223,7 +226,7 @@ def _pick(module: ModuleType, place: str, class_name: str, folder: Path) -> type
         )
     if len(leaves) > 1:
         choices = ", ".join(f"{place}:{kind.__name__}" for kind in leaves)
-        raise SpiderError(f"several spiders in one file: {place}", hint=f"name one of them: {choices}")
+        raise SpiderError(f"several spiders in one file: {place}", hint=f"choose one: {choices}")
     return _adapted(leaves[0], folder)
 
 
@@ -246,7 +249,7 @@ def _named_class(module: ModuleType, place: str, class_name: str, known: list[st
     if near:
         hint = f"did you mean {place}:{near} ?"
     else:
-        hint = f"there: {', '.join(known)}" if known else "write a class that inherits from skitter.Spider"
+        hint = f"in the file: {', '.join(known)}" if known else "write a class that inherits from skitter.Spider"
     raise SpiderError(f"no such spider class: {place}:{class_name}", hint=hint)
 
 

@@ -32,7 +32,9 @@ def frontier_of(origin: str, values: Mapping[str, Any], warnings: list[str]) -> 
         warnings.append(f"{origin}: {_listed(named)} no effect: --frontier {url} keeps the job there")
     others = sorted(name for name in MODE_NAMES if name in values and not _is_empty(values[name]))
     if others:
-        warnings.append(f"{origin}: {_listed(others)} no effect: --frontier says where the queue and what is known are")
+        warnings.append(
+            f"{origin}: {_listed(others)} no effect: --frontier names the store of the queue and of the seen URLs"
+        )
     return ""
 
 
@@ -85,7 +87,7 @@ def redis_url(origin: str, values: Mapping[str, Any]) -> str:
         return f"{scheme}://{credentials}{_host(values)}:{int(values.get('REDIS_PORT', 6379))}/{database}"
     except (TypeError, ValueError) as error:
         raise SettingsError(
-            f"bad address of a Redis in {origin}: {error}", hint="REDIS_PORT and REDIS_DB are numbers"
+            f"invalid Redis address in {origin}: {error}", hint="REDIS_PORT and REDIS_DB must be numbers"
         ) from error
 
 

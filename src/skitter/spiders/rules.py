@@ -1,6 +1,6 @@
 """Rules of a spider: which links of a page are followed, and which callback gets their pages.
 
-A page's callback is stored with its request by name, as any other: a rule may be changed between two runs of a job.
+The name of the callback is stored with the request, so a rule may be changed between two runs of a job.
 """
 
 from __future__ import annotations
@@ -20,20 +20,19 @@ if TYPE_CHECKING:
     from skitter.spiders.base import Spider
 
 RULE_CALLBACK = "parse_and_follow"
-"""The method of a spider that gets the pages of a rule with both a callback and ``follow``."""
+"""Method of a spider that gets the pages of a rule with both a callback and ``follow``."""
 _CALLBACK = "rule_callback"
 _HINT = 'as in rules = [Rule(allow=r"/item/", callback="parse_item")]'
 
 
 class Rule:
-    """Which links of a page are followed, and what gets their pages: a member of a spider's ``rules``.
+    """Selects links of a page to follow, and the callback for their pages; used in a spider's ``rules``.
 
-    ``allow``, ``deny``, ``restrict``, ``domains`` and ``extensions`` choose links as those of ``Response.links`` do.
-    ``callback`` is a method of the spider or its name, with the keyword arguments ``cb_kwargs``. ``follow``: the rules
-    are applied to their pages as well; unless it is given, that is so for a rule without a callback.
-    ``process_request`` is a method of the spider, or its name, that gets each request and the response, and returns the
-    request, another one, or None to leave it out.
-    """
+    ``allow``, ``deny``, ``restrict``, ``domains`` and ``extensions`` select links as in ``Response.links``.
+    ``callback`` is a method of the spider or its name, and is called with the keyword arguments ``cb_kwargs``.
+    ``follow`` says whether the rules also apply to the pages of these links; the default is True without a callback
+    and False with one. ``process_request`` is a method of the spider, or its name, that gets each request and the
+    response, and returns the request, another request, or None to skip the link."""
 
     __slots__ = ("callback", "cb_kwargs", "follow", "matches", "process_request", "restrict")
 
@@ -58,20 +57,20 @@ class Rule:
                     compiled(selector)
         except TypeError as error:
             # One that is no text and cannot be iterated over: LinkExtractor(...) of Scrapy among them.
-            raise SpiderError(f"a rule with a wrong value: {error}", hint=_HINT) from error
+            raise SpiderError(f"a rule has a wrong value: {error}", hint=_HINT) from error
         except SkitterError as error:
-            raise SpiderError(f"a rule with a wrong value: {error}", hint=error.hint or _HINT) from error
+            raise SpiderError(f"a rule has a wrong value: {error}", hint=error.hint or _HINT) from error
         self.callback = _name(callback, "callback")
         self.process_request = _name(process_request, "process_request")
         self.follow = self.callback is None if follow is None else follow
         if self.callback is None and not self.follow:
-            raise SpiderError("a rule with neither a callback nor follow", hint=_HINT)
+            raise SpiderError("a rule has neither a callback nor follow", hint=_HINT)
         self.cb_kwargs = dict(cb_kwargs or {})
         if self.cb_kwargs and self.callback is None:
-            raise SpiderError("a rule with cb_kwargs and no callback", hint=_HINT)
+            raise SpiderError("a rule has cb_kwargs but no callback", hint=_HINT)
 
     def request(self, url: str, session: str | None = "") -> Request:
-        """The request for a link of this rule."""
+        """Return the request for a link that matches this rule."""
         if self.callback is None or not self.follow:
             return Request(url, self.callback, cb_kwargs=self.cb_kwargs, session=session)
         meta = {_CALLBACK: self.callback}
@@ -79,15 +78,15 @@ class Rule:
 
 
 def check_rules(spider: Spider) -> None:
-    """Raise SpiderError for what is no rule, and for a callback that the spider does not have."""
+    """Raise SpiderError if ``rules`` contains anything but rules, or names a method that the spider does not have."""
     kind = type(spider).__name__
     rules: Any = spider.rules
     if isinstance(rules, (str, Rule)) or not isinstance(rules, Iterable):
-        raise SpiderError(f"rules is a list of rules: {kind}", hint=_HINT)
+        raise SpiderError(f"rules must be a list of rules: {kind}", hint=_HINT)
     for rule in rules:
         if not isinstance(rule, Rule):
             raise SpiderError(
-                f"rules are of the class skitter.Rule, not {type(rule).__name__}: {kind}",
+                f"rules must be of the class skitter.Rule, not {type(rule).__name__}: {kind}",
                 hint='Rule(LinkExtractor(allow="x"), callback="y") of Scrapy is Rule(allow="x", callback="y") here',
             )
         for field, name in (("callback", rule.callback), ("process_request", rule.process_request)):
@@ -96,7 +95,7 @@ def check_rules(spider: Spider) -> None:
 
 
 def rule_links(spider: Spider, response: Response) -> Iterator[Links | Request]:
-    """Iterate over what the rules follow on a page. A link that several rules match belongs to the first."""
+    """Iterate over the links of a page that the rules follow. The first rule that matches a link applies to it."""
     found: dict[tuple[str, ...], list[str]] = {}
     taken: set[str] = set()
     for rule in spider.rules:
@@ -117,12 +116,12 @@ def rule_links(spider: Spider, response: Response) -> Iterator[Links | Request]:
 
 
 def parsed_and_followed(spider: Spider, response: Response, keywords: dict[str, Any]) -> Any:
-    """Return what the callback of a page's rule yields, and then what the rules follow on the page."""
+    """Return the results of the callback of a page's rule, followed by the links that the rules follow on the page."""
     name = response.meta.get(_CALLBACK, "parse")
     callback = getattr(spider, name, None)
     if callback is None:
         raise UsageError(
-            f"the spider has no callback of this name: {name}", hint="a rule had it when the link was found"
+            f"the spider has no callback of this name: {name}", hint="a rule had this callback when the link was found"
         )
     result = callback(response, **keywords)
     if isinstance(result, (AsyncIterable, Awaitable)):
@@ -159,5 +158,7 @@ def _name(given: Any, field: str) -> str | None:
         return given
     name = getattr(given, "__name__", "")
     if not callable(given) or not name.isidentifier():
-        raise SpiderError(f"a rule's {field} is a method of the spider or its name, not {given!r:.100}", hint=_HINT)
+        raise SpiderError(
+            f"a rule's {field} must be a method of the spider or its name, not {given!r:.100}", hint=_HINT
+        )
     return str(name)

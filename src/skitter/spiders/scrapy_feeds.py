@@ -40,7 +40,9 @@ def feed_targets(origin: str, feeds: Any, warnings: list[str]) -> list[dict[str,
             and not (name == "postprocessing" and target.endswith(".gz"))
         )
         if left_out:
-            warnings.append(f"{origin}: FEEDS: {shown}: skitter has nothing of the kind: {', '.join(left_out)}")
+            warnings.append(
+                f"{origin}: FEEDS: {shown}: options without an equivalent are ignored: {', '.join(left_out)}"
+            )
         found.append({"target": target, "overwrite": bool(options.get("overwrite", False))})
     return found
 
@@ -58,13 +60,13 @@ def _objection(target: str, options: Mapping[str, Any]) -> str:
     scheme = urlsplit(target).scheme if "://" in target else ""
     form = str(options.get("format", Path(target).suffix.removeprefix(".")))
     if scheme:
-        return f"only files are taken over, not {scheme}://; name the target with -o or in sinks of the spider"
+        return f"only files are supported here, not {scheme}://; name the output with -o or in sinks of the spider"
     if form not in SUFFIXES:
         return f"skitter writes no {form or 'file without a format'}, but {', '.join(sorted(SUFFIXES))} and parquet"
     if "%(" in target:
-        return "names with %(…)s are not filled in; name the target with -o or in sinks of the spider"
+        return "names with %(…)s are not filled in; name the output with -o or in sinks of the spider"
     if target == "-":
         return "" if SUFFIXES[form] == SUFFIXES["jsonl"] else f"standard output has JSON lines, not {form}"
     if not target.lower().removesuffix(".gz").endswith(SUFFIXES[form]):
-        return f"the suffix picks the format, and {form} is {' or '.join(SUFFIXES[form])}"
+        return f"the suffix selects the format, and {form} is {' or '.join(SUFFIXES[form])}"
     return ""

@@ -1,7 +1,7 @@
 """Scrapy's special names: keys of a request's ``meta``, and attributes and methods of a spider.
 
 None of them is ignored in silence. What has no counterpart yet is refused where the crawl would be another one without
-it, and else named in a warning; each with what to write instead (docs/how-to/come-from-scrapy.md).
+it, and else named in a warning; each with what to write instead (docs/how-to/migrate-from-scrapy.md).
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from skitter.model.secrets import shown_url
 from skitter.model.session import is_session_name
 from skitter.settings import names
 
-_STATUSES = "handle_statuses of the spider lists statuses besides 2xx that its callbacks want to see"
-_ATTEMPTS = "max_attempts of a Request counts its attempts, with the first one"
-_BROWSER = "render=True of a Request renders its page, and actions are what the browser does with it"
+_STATUSES = "handle_statuses of the spider lists statuses besides 2xx whose responses its callbacks get"
+_ATTEMPTS = "max_attempts of a Request counts its attempts, including the first"
+_BROWSER = "render=True of a Request renders its page, and actions control the browser"
 _CHAIN = "response.request.chain has the URLs that redirected to the page"
-_SIZE = "the setting max_body_bytes is that of every page of the job"
+_SIZE = "the setting max_body_bytes applies to every page of the job"
 
 META: dict[str, str] = {
-    "autothrottle_dont_adjust_delay": "the setting target_concurrency is that of the whole job",
-    "allow_offsite": "allowed_domains of the spider says which links are followed",
+    "autothrottle_dont_adjust_delay": "the setting target_concurrency applies to the whole job",
+    "allow_offsite": "allowed_domains of the spider limits the links to follow",
     "bindaddress": "the system chooses the address that requests come from",
-    "crawlera": "--proxies gives a job a pool of proxies, and proxy of a Request is one for it alone",
-    "depth": "response.request.depth has the links from a seed; give a number of your own another name",
-    "dont_cache": "cache_dir is that of the whole crawl; without it every page is fetched",
-    "dont_obey_robotstxt": "the setting obey_robots is that of the whole job",
-    "download_fail_on_dataloss": "a body that ends too early is fetched again, and dead after max_attempts",
+    "crawlera": "--proxies gives a job a pool of proxies, and proxy of a Request sets one for it alone",
+    "depth": "response.request.depth has the number of links from a seed; give your own number another name",
+    "dont_cache": "cache_dir applies to the whole crawl; without it, every page is fetched",
+    "dont_obey_robotstxt": "the setting obey_robots applies to the whole job",
+    "download_fail_on_dataloss": "a body that ends too early is fetched again, and failed after max_attempts",
     "download_latency": "response.seconds has it",
     "download_maxsize": _SIZE,
     "download_slot": "requests are limited per host key, by the settings per_host and delay_seconds",
     "download_warnsize": _SIZE,
     "ftp_password": "only http and https are fetched",
     "ftp_user": "only http and https are fetched",
-    "give_up_log_level": "skitter failed lists what was given up",
-    "http_proxy": "proxy of a Request is one for it alone",
-    "is_start_request": "response.request.seed tells of a first request",
+    "give_up_log_level": "skitter failed lists failed requests",
+    "http_proxy": "proxy of a Request sets one for it alone",
+    "is_start_request": "response.request.seed is True for a first request",
     "playwright": _BROWSER,
     "playwright_context": _BROWSER,
     "playwright_include_page": _BROWSER,
@@ -70,21 +70,21 @@ the page that redirects the last one."""
 REFUSED: dict[str, str] = {
     "handle_httpstatus_all": _STATUSES,
     "handle_httpstatus_list": _STATUSES,
-    "parse_start_url": "write parse, and let it yield from self.follow_rules(response)",
-    "sitemap_filter": "override parse_sitemap to choose among what a sitemap lists",
-    "sitemap_rules": "override parse_sitemap, and yield a Request with the callback that each URL is for",
-    "start_requests": "call it start",
+    "parse_start_url": "write parse with yield from self.follow_rules(response)",
+    "sitemap_filter": "override parse_sitemap to select pages of a sitemap",
+    "sitemap_rules": "override parse_sitemap, and yield a Request with the callback of each URL",
+    "start_requests": "rename it to start",
 }
 """Attributes of a spider that are refused: without them another set of pages would be crawled."""
 WARNED: dict[str, str] = {
-    "http_user": "[[credentials]] of skitter.toml, or headers of a Request with Authorization",
+    "http_user": "use [[credentials]] of skitter.toml, or the header Authorization of a Request",
     "sitemap_alternate_links": "override parse_sitemap to follow them",
-    "sitemap_follow": "every sitemap of an index is followed; override parse_sitemap to choose",
+    "sitemap_follow": "every sitemap of an index is followed; override parse_sitemap to select some",
 }
 WARNED_METHODS: dict[str, str] = {
-    "closed": "nothing calls it; what is to follow a crawl can follow skitter.crawl(…) in a script",
-    "from_crawler": "nothing calls it; arguments of -a are given to __init__",
-    "update_settings": "nothing calls it; settings of the spider are its custom_settings",
+    "closed": "it is not called; use the hook on_close, or code after skitter.crawl(…) in a script",
+    "from_crawler": "it is not called; arguments of -a are passed to __init__",
+    "update_settings": "it is not called; use custom_settings for settings of the spider",
 }
 """Attributes of a spider that have no effect, with the text of the warning."""
 SETTINGS: dict[str, str] = {
@@ -105,13 +105,13 @@ def with_options(request: Request) -> Request:
     for name, value in request.meta.items():
         if name in META and _asks(name, value):
             raise RequestError(
-                f"skitter has nothing for meta[{name!r}], which Scrapy gives a meaning: {shown_url(request.url)}",
+                f"skitter has no equivalent of Scrapy's meta[{name!r}]: {shown_url(request.url)}",
                 hint=META[name],
             )
         if name == "proxy" and not value:
             raise RequestError(
-                f"meta['proxy'] is empty, which would send a request past every proxy: {shown_url(request.url)}",
-                hint="leave the key out: the job's pool or the setting proxy is used, if there is one",
+                f"meta['proxy'] is empty, which would send the request without any proxy: {shown_url(request.url)}",
+                hint="omit the key: the job's pool or the setting proxy is used, if there is one",
             )
         if name in OPTIONS and value is not None and value is not False:
             field, convert = OPTIONS[name]
@@ -120,8 +120,8 @@ def with_options(request: Request) -> Request:
             except (TypeError, ValueError) as error:
                 shown = "***" if name == "proxy" else f"{value!r:.50}"
                 raise RequestError(
-                    f"meta[{name!r}] has a value that it cannot have: {shown}: {shown_url(request.url)}",
-                    hint=f"it is {field} of a Request: {EXPECTED[field]}",
+                    f"meta[{name!r}] has an invalid value: {shown}: {shown_url(request.url)}",
+                    hint=f"it sets {field} of a Request: {EXPECTED[field]}",
                 ) from error
     # Whatever the order of the keys, these are stronger than max_retry_times and a list.
     if request.meta.get("dont_retry"):
@@ -141,8 +141,8 @@ def _session_of(request: Request) -> str:
     name = str(request.meta["cookiejar"])
     if not is_session_name(name):
         raise RequestError(
-            f"meta['cookiejar'] has a value that it cannot have: {name!r:.50}: {shown_url(request.url)}",
-            hint=f"it is session of a Request: {EXPECTED['session']}",
+            f"meta['cookiejar'] has an invalid value: {name!r:.50}: {shown_url(request.url)}",
+            hint=f"it sets session of a Request: {EXPECTED['session']}",
         )
     return name
 
@@ -165,7 +165,7 @@ def check_attributes(kind: type) -> None:
         if getattr(kind, name, None) and name not in getattr(kind, "handled_names", ()):
             raise SpiderError(
                 f"{name} of Scrapy's spiders does not work here: {kind.__name__}",
-                hint=f"{counterpart}; something of your own needs another name",
+                hint=f"{counterpart}; give your own attribute another name",
             )
 
 
@@ -179,5 +179,5 @@ def attribute_settings(spider: object, warnings: list[str]) -> Mapping[str, Any]
     own = {name for parent in kind.__mro__ if not parent.__module__.startswith("skitter.") for name in vars(parent)}
     # item_functions is both: an attribute has functions, the setting has names.
     for name in sorted(own.intersection(names()) - {"item_functions", *SETTINGS}):
-        warnings.append(f"{kind.__name__}.{name} is no setting: write it into custom_settings")
+        warnings.append(f"{kind.__name__}.{name} is not a setting here: put it into custom_settings")
     return {setting: value for setting, value in values.items() if value is not None}

@@ -51,7 +51,7 @@ def translated(origin: str, values: Mapping[str, Any], warnings: list[str]) -> T
     without_effect: dict[str, list[str]] = {}
     for name, value in values.items():
         if not isinstance(name, str):
-            raise SettingsError(f"not the name of a setting in {origin}: {name!r}", hint="names are text")
+            raise SettingsError(f"invalid name of a setting in {origin}: {name!r}", hint="names are text")
         if name == "sinks":
             continue
         if not name.isupper():
@@ -69,7 +69,9 @@ def translated(origin: str, values: Mapping[str, Any], warnings: list[str]) -> T
     if THROTTLE in values:
         known["target_concurrency"] = _throttled(origin, values)
     elif THROTTLE_TARGET in values:
-        warnings.append(f"{origin}: {THROTTLE_TARGET} has no effect without {THROTTLE}; target_concurrency alone has")
+        warnings.append(
+            f"{origin}: {THROTTLE_TARGET} has no effect without {THROTTLE}; target_concurrency needs no switch"
+        )
     known |= _cache(origin, values, warnings)
     frontier = frontier_of(origin, values, warnings)
     _tell_without_effect(origin, without_effect, warnings)
@@ -84,7 +86,7 @@ def _tell_without_effect(origin: str, names: dict[str, list[str]], warnings: lis
         verb = "has" if len(named) == 1 else "have"
         warnings.append(f"{origin}: {', '.join(sorted(named))} {verb} no effect: {instead}")
     if unknown:
-        warnings.append(f"{origin}: ignored, skitter has nothing of the kind: {', '.join(sorted(unknown))}")
+        warnings.append(f"{origin}: ignored, because skitter has no equivalent: {', '.join(sorted(unknown))}")
 
 
 def of_spider(origin: str, spider: Spider, warnings: list[str]) -> Translated:
@@ -120,7 +122,7 @@ def _cache(origin: str, values: Mapping[str, Any], warnings: list[str]) -> dict[
         is_on = not is_off(values[CACHE])
         known["cache_dir"] = str(values.get(CACHE_DIR) or DEFAULT_CACHE_DIR) if is_on else ""
     elif CACHE_DIR in values:
-        warnings.append(f"{origin}: {CACHE_DIR} has no effect without {CACHE}; cache_dir alone has")
+        warnings.append(f"{origin}: {CACHE_DIR} has no effect without {CACHE}; cache_dir needs no switch")
     if CACHE_AGE in values:
         known["cache_seconds"] = _converted(origin, CACHE_AGE, values[CACHE_AGE], lambda age: float(age) or None)
     return known

@@ -18,12 +18,11 @@ _PAGE_COUNTS: ContextVar[dict[str, int] | None] = ContextVar("skitter_page_count
 
 
 class Stats:
-    """Counters that add up over the cluster: ``self.stats.add("captchas")``.
+    """Counters that are summed over all workers: ``self.stats.add("captchas")``.
 
-    What is counted while a page is handled becomes true with the outcome of the page, in the same commit: a page that
-    is fetched again because its worker died counts once. What is counted outside of a page (in ``on_start``, or in
-    ``on_event``) goes with the next page of the worker, and is lost with the worker if there is none. ``status`` and
-    the summary show the sums.
+    Counts of a page are stored in the same commit as its outcome: a page that is fetched again because its worker died
+    counts once. Counts outside of a page (in ``on_start`` or ``on_event``) are stored with the next page of the worker,
+    and are lost with the worker if there is none. ``status`` and the summary show the sums.
     """
 
     def __init__(self) -> None:
@@ -35,12 +34,12 @@ class Stats:
         given: Any = name
         if not isinstance(given, str) or not 0 < len(name) <= MAX_NAME_CHARS or not name.isprintable():
             raise ValueError(
-                f"not a name of a counter: {name!r:.150} (it is a text of 1 to {MAX_NAME_CHARS} characters in one line)"
+                f"invalid name of a counter: {name!r:.150} (use 1 to {MAX_NAME_CHARS} characters in one line)"
             )
         if isinstance(amount, bool) or not isinstance(amount, int):
             raise TypeError(f"a counter takes whole numbers, not {type(amount).__name__}: {amount!r:.100}")
         if amount < 0:
-            raise ValueError(f"a counter only grows: {name}, {amount}")
+            raise ValueError(f"a counter cannot decrease: {name}, {amount}")
         self._count(STAT, name, amount)
 
     def count_decision(self, decision: str, reason: str) -> None:
@@ -48,13 +47,13 @@ class Stats:
         self._count(HOOK, f"{decision}:{' '.join(reason.split())[:MAX_NAME_CHARS]}", 1)
 
     def begin_page(self) -> dict[str, int]:
-        """Return where the running task counts from now on: the counts of its page."""
+        """Start counting for a page in the running task, and return its counters."""
         counts: dict[str, int] = {}
         _PAGE_COUNTS.set(counts)
         return counts
 
     def take_outside(self) -> dict[str, int]:
-        """Return what was counted outside of pages since the last time."""
+        """Return the counts made outside of pages since the last call."""
         if not self._outside:
             return {}
         with self._lock:
@@ -71,5 +70,5 @@ class Stats:
                 key = prefix + OTHER
             total = counts.get(key, 0) + amount
             if total > MAX_PAGE_AMOUNT:
-                raise ValueError(f"a page may add {MAX_PAGE_AMOUNT} to a counter at most: {name}")
+                raise ValueError(f"a page may add at most {MAX_PAGE_AMOUNT} to a counter: {name}")
             counts[key] = total

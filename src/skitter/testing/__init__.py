@@ -1,4 +1,4 @@
-"""Public tools for tests of skitter and its users; each is imported when its name is first used."""
+"""Public test tools for skitter and for projects that use it. Each name is imported on first use."""
 
 from __future__ import annotations
 
@@ -81,6 +81,6 @@ def __getattr__(name: str) -> Any:
     if home.endswith("_contract"):
         import pytest
 
-        # Before it is imported, so that a failed assert shows its values there as in any test.
+        # Registered before the import, so that a failed assert shows its values there as in any test.
         pytest.register_assert_rewrite(home)
     return getattr(importlib.import_module(home), name)

@@ -1,4 +1,4 @@
-"""A fake clock that moves only by calls."""
+"""Fake clock that moves only when it is told to."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from skitter.frontier.clock import StoreClock
 
 
 class FakeClock:
-    """A fake clock: calling it returns the wall time, and ``steady`` is the monotonic clock."""
+    """Fake clock. Calling it returns the wall time; ``steady`` returns the monotonic time."""
 
     def __init__(self, start: float = 1_000_000.0) -> None:
         self._wall = start
@@ -16,18 +16,18 @@ class FakeClock:
         return self._wall
 
     def steady(self) -> float:
-        """Seconds since some moment in the past."""
+        """Return the monotonic time in seconds."""
         return self._steady
 
     def advance(self, seconds: float) -> None:
-        """Let time pass."""
+        """Move both clocks forward."""
         self._wall += seconds
         self._steady += seconds
 
     def set_back(self, seconds: float) -> None:
-        """Set the wall clock back; no time passes."""
+        """Set the wall clock back. The monotonic clock does not change."""
         self._wall -= seconds
 
     def of_store(self) -> StoreClock:
-        """Return a new store clock that reads this one; each client needs its own, as each process has."""
+        """Return a new store clock that reads this clock. Each client needs its own, like each process."""
         return StoreClock(self, self.steady)

@@ -1,7 +1,7 @@
 """``make crawl``: serve the demo web and crawl it with two workers through the real command line.
 
-Leaves nothing behind but ``build/demo.jsonl`` and the job's ``.skitter/demo.db``. Further arguments
-are handed to ``skitter crawl``.
+It leaves only ``build/demo.jsonl`` and the job's ``.skitter/demo.db`` behind. Further arguments are passed on to
+``skitter crawl``.
 """
 
 from __future__ import annotations
@@ -19,26 +19,26 @@ FRONTIER = Path(".skitter/demo.db")
 
 
 def crawl_command(urls: Sequence[str], extra: Sequence[str] = ()) -> list[str]:
-    """The command line of the demo crawl."""
+    """Return the command line of the demo crawl."""
     return [
         *(*_program(), "crawl", *urls),
         *("--workers", "2", "-O", str(RESULTS)),
-        # The ports differ each time and with them the seeds, so an older run is never gone on with.
+        # The ports and therefore the seeds differ each time, so an older run is never resumed.
         *("--job", "demo", "--frontier", f"sqlite:{FRONTIER}", "--fresh"),
-        # The demo's errors are part of the show: do not wait for them as one would for a real host.
+        # The demo has errors on purpose: do not wait for them as long as for a real host.
         *("--set", "retry_delay_seconds=0.2", "--set", "host_backoff_seconds=1"),
         *extra,
     ]
 
 
 def _program() -> list[str]:
-    """The script of this environment: the commands that a crawl prints begin with it."""
+    """Return the command of this environment; the commands that a crawl prints begin with it."""
     script = Path(sys.prefix) / "bin" / "skitter"
     return [str(script)] if script.exists() else [sys.executable, "-P", "-m", "skitter"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Crawl the demo web; the exit code is that of ``skitter crawl``."""
+    """Crawl the demo web and return the exit code of ``skitter crawl``."""
     extra = sys.argv[1:] if arguments is None else arguments
     RESULTS.parent.mkdir(parents=True, exist_ok=True)
     FRONTIER.parent.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(command: list[str]) -> int:
     crawl = subprocess.Popen(command)  # noqa: S603 - this very interpreter, and no shell
-    # Ctrl-C reaches the crawl by itself, as it is in the same process group; the web has to outlive its last fetches.
+    # Ctrl-C reaches the crawl directly, as it is in the same process group; the web must outlive the crawl's last
+    # fetches.
     before = {
         signal.SIGINT: signal.signal(signal.SIGINT, signal.SIG_IGN),
         signal.SIGTERM: signal.signal(signal.SIGTERM, lambda *_: crawl.terminate()),

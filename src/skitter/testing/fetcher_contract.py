@@ -1,6 +1,6 @@
-"""The fetcher contract as tests: one suite for every fetcher. Needs the extra ``testing``.
+"""Test suite for the fetcher contract. Needs the extra ``testing``.
 
-A test module subclasses the suite and says how its fetcher is made::
+A test module subclasses the suite and creates its fetcher::
 
     from skitter.testing import FetcherContract
 
@@ -8,7 +8,7 @@ A test module subclasses the suite and says how its fetcher is made::
         def make_fetcher(self, settings):
             return my_fetcher(settings)
 
-The servers are small, and listen on loopback. Each test is named after what ``skitter.fetch.contract`` promises.
+The servers are small and listen on loopback. Each test is named after a promise of ``skitter.fetch.contract``.
 """
 
 from __future__ import annotations
@@ -30,22 +30,22 @@ from skitter.model.page import Page
 from skitter.settings import Settings
 
 WAIT_SECONDS = 20.0
-"""The time limit of waits: a fetcher that hangs fails here."""
+"""Time limit of waits. A fetcher that hangs fails the test after this time."""
 
 Answer = Callable[["ContractSite", str], Coroutine[Any, Any, bytes]]
-"""The bytes that answer the head of a request; empty: the connection is closed without a word."""
+"""Function that returns the bytes to answer a request with; empty bytes close the connection without an answer."""
 
 
 class ContractSite:
-    """A server on loopback, and the requests that have come to it."""
+    """Server on loopback, with the requests that it has received."""
 
     def __init__(self, answer: Answer) -> None:
         self.heads: list[str] = []
-        """Request line and headers of each request, as they came."""
+        """Request line and headers of each request, as received."""
         self.bodies: list[bytes] = []
         self.connections = 0
         self.open = 0
-        """Connections that are open now."""
+        """Number of open connections."""
         self._answer = answer
         self._changed = asyncio.Condition()
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -59,17 +59,17 @@ class ContractSite:
         return f"{scheme}://{host}:{self.port}{path}"
 
     def header(self, name: str, request: int = -1) -> str | None:
-        """A header of a request, by its lower-case name; None: it was not sent."""
+        """Return a header of a request by its lower-case name, or None if it was not sent."""
         values = [value.strip() for key, _, value in self._lines(request) if key.lower() == name]
         assert len(values) <= 1, f"sent more than once: {name}"
         return values[0] if values else None
 
     def lines(self) -> list[str]:
-        """The request lines, without the protocol's version."""
+        """Return the request lines without the protocol version."""
         return [head.partition("\r\n")[0].rpartition(" ")[0] for head in self.heads]
 
     async def until(self, is_so: Callable[[], bool]) -> None:
-        """Wait until something about this site is so."""
+        """Wait until a condition about this site is true."""
         async with self._changed, asyncio.timeout(WAIT_SECONDS):
             await self._changed.wait_for(is_so)
 
@@ -93,7 +93,7 @@ class ContractSite:
         try:
             await self._speak(reader, writer)
         except (ConnectionError, asyncio.IncompleteReadError):
-            pass  # whoever fetches may hang up at any time
+            pass  # the fetcher may disconnect at any time
         finally:
             self.open -= 1
             writer.close()
@@ -121,14 +121,17 @@ class ContractSite:
 
 
 class ContractSites:
-    """A factory of servers and fetchers for one test."""
+    """Factory of servers and fetchers for one test."""
 
     def __init__(self, stack: contextlib.AsyncExitStack, make: Callable[[Settings], Fetcher]) -> None:
         self._stack = stack
         self._make = make
 
     async def site(self, answer: Answer | bytes) -> ContractSite:
-        """A server that answers so, or always the same bytes. It closes each connection after one answer."""
+        """Start a server that answers with a function or with fixed bytes.
+
+        It closes each connection after one answer.
+        """
 
         async def always(_site: ContractSite, _path: str) -> bytes:
             assert isinstance(answer, bytes)
@@ -140,32 +143,32 @@ class ContractSites:
         return site
 
     def fetcher(self, **settings: object) -> Fetcher:
-        """Make a fetcher with these settings; it is closed at the end of the test."""
+        """Create a fetcher with these settings. It is closed at the end of the test."""
         fetcher = self._make(Settings.from_layers([("the test", settings)]))
         self._stack.push_async_callback(fetcher.close)
         return fetcher
 
 
 def answer(body: bytes = b"ok", *headers: str, status: str = "200 OK") -> bytes:
-    """A whole HTTP/1.1 response."""
+    """Return a complete HTTP/1.1 response."""
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Connection: close", *headers, "", ""]
     return "\r\n".join(lines).encode("latin-1") + body
 
 
 async def never(_site: ContractSite, _path: str) -> bytes:
-    """A server that accepts and says nothing."""
+    """Answer of a server that accepts the connection and never responds."""
     await asyncio.Event().wait()
     return b""
 
 
 async def get(fetcher: Fetcher, url: str, **fields: Any) -> Page:
-    """Fetch as a worker would a page of a seed's host."""
+    """Fetch a page as a worker fetches one from the host of a seed."""
     async with asyncio.timeout(WAIT_SECONDS):
         return await fetcher.fetch(FetchRequest(url=url, **{"trusted": True, **fields}))
 
 
 async def kind(fetcher: Fetcher, url: str, **fields: Any) -> str:
-    """The class of the FetchError that a fetch ends with."""
+    """Return the class of the FetchError that a fetch raises."""
     with pytest.raises(FetchError) as caught:
         await get(fetcher, url, **fields)
     return caught.value.error_class
@@ -173,10 +176,10 @@ async def kind(fetcher: Fetcher, url: str, **fields: Any) -> str:
 
 @pytest.mark.asyncio
 class FetcherContract:
-    """The tests of the fetcher contract. Subclass it, and implement ``make_fetcher``."""
+    """Test suite for the fetcher contract. Subclass it and implement ``make_fetcher``."""
 
     def make_fetcher(self, settings: Settings) -> Fetcher:
-        """A fetcher with these settings, as the factory of its entry point makes it."""
+        """Return a fetcher with these settings, as the factory of its entry point does."""
         raise NotImplementedError
 
     @pytest_asyncio.fixture
@@ -234,7 +237,7 @@ class FetcherContract:
         try:
             fetcher = sites.fetcher(headers=["X-Everywhere: 1", "Accept: text/plain"])
         except SkitterError:
-            return  # and nothing is sent without them
+            return  # refused, so nothing is sent without them
         await get(fetcher, site.url())
         await get(fetcher, site.url(), headers={"ACCEPT": "text/html"})
         sent = [[site.header(name, request) for name in ("x-everywhere", "accept")] for request in (0, 1)]
@@ -336,7 +339,7 @@ class FetcherContract:
         try:
             fetcher = sites.fetcher(proxy=f"http://127.0.0.1:{proxy.port}")
         except SkitterError:
-            return  # and nothing is sent without it
+            return  # refused, so nothing is sent without it
         assert (await get(fetcher, "http://192.0.2.1/page")).body == b"by the proxy"
         assert proxy.lines() == ["GET http://192.0.2.1/page"]
 
@@ -377,7 +380,7 @@ class FetcherContract:
         await fetcher.close()
 
     async def test_slow_transfers_are_at_most_those_that_may_be(self, sites: ContractSites) -> None:
-        """Of a fetcher without ``slow_transfers`` none is ever slow."""
+        """A fetcher without ``slow_transfers`` counts no transfer as slow."""
         site = await sites.site(never)
         fetcher = sites.fetcher()
         slow_transfers = slow_transfers_of(fetcher)

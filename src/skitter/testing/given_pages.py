@@ -1,4 +1,4 @@
-"""Pages that a test gives: a response for a callback, and a fetcher that answers with them instead of the network."""
+"""Pages provided by a test: a response for a callback, and a fetcher that serves pages without a network."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skitter.model.secrets import shown_url
 from skitter.model.url import absolute
 
 Answer = str | bytes | int | dict[str, Any] | list[Any] | Response | Exception | Callable[[FetchRequest], Any]
-"""The answer to a request: a body, a status, JSON, a response, an error to raise, or a function that returns one."""
+"""Answer to a request: a body, a status, JSON, a response, an error to raise, or a function that returns one."""
 Headers = Mapping[str, str] | Sequence[tuple[str, str]]
 _TYPES = {"html": "text/html", "xml": "application/xml", "other": "text/plain"}
 _METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -31,10 +31,11 @@ def response(
     headers: Headers = (),
     request: Request | None = None,
 ) -> Response:
-    """A response as a callback is given it, for tests that call one.
+    """Return a response for tests that call a callback directly.
 
-    A body of text is sent as UTF-8, with a Content-Type by its first characters unless ``headers`` has one; of bytes
-    nothing is said, and the encoding is found as it is for any page. ``request``: what it answers, with its ``meta``.
+    A text body is encoded as UTF-8, and a Content-Type is derived from its first characters unless ``headers`` has one.
+    For a body of bytes no Content-Type is added, and the encoding is detected as for any page. ``request`` is the
+    request that was answered, with its ``meta``.
 
         >>> page = response("<h1>Books</h1><a href=/2>next</a>", "https://books.example/")
         >>> page.css("h1::text").get(), page.links()
@@ -50,16 +51,16 @@ def response(
 
 
 class GivenPages:
-    """A fetcher that answers at once with what a test gives; a page that is not there is a 404. It keeps no cookies."""
+    """Fetcher that answers at once with the pages of a test, and with 404 for other URLs. It keeps no cookies."""
 
     def __init__(self, answer_to: Callable[[FetchRequest], Answer | None]) -> None:
         self._answer_to = answer_to
         self.requests: list[FetchRequest] = []
-        """All that were sent, in order, but those for robots.txt."""
+        """Requests that were sent, in order, without those for robots.txt."""
         self.missing: list[str] = []
-        """Pages that were asked for and not given, each once."""
+        """Pages that were requested but not provided, each once."""
         self.error: Exception | None = None
-        """A mistake of the test: an answer that is none, or a function that raised."""
+        """Error of the test itself: an invalid answer, or a function that raised."""
 
     async def fetch(self, request: FetchRequest) -> Page:
         if request.on_send is not None:
@@ -86,18 +87,21 @@ class GivenPages:
 
 
 def table_of_pages(pages: Mapping[str, Answer]) -> Callable[[FetchRequest], Answer | None]:
-    """The answers of a table. Keys are URLs, or a method and a URL: ``"POST https://shop.example/search"``."""
+    """Return a function that looks up answers in a table.
+
+    Keys are URLs, or a method and a URL: ``"POST https://shop.example/search"``.
+    """
     answers = {page_name(*_method_and_url(name)): answer for name, answer in pages.items()}
     return lambda request: answers.get(page_name(request.method, request.url))
 
 
 def is_robots(request: FetchRequest) -> bool:
-    """Whether a robots.txt is asked for."""
+    """Return whether the request is for a robots.txt."""
     return urlsplit(request.url).path == "/robots.txt"
 
 
 def page_name(method: str, url: str) -> str:
-    """The name of a page: its URL, without a password, and the method where that is not GET."""
+    """Return the name of a page: its URL without a password, after the method if that is not GET."""
     url = shown_url(_absolute(url))
     return url if method == "GET" else f"{method} {url}"
 

@@ -1,6 +1,6 @@
-"""The intake contract as tests: one suite for every intake. Needs the extra ``testing``.
+"""Test suite for the intake contract. Needs the extra ``testing``.
 
-A test module gives an empty source (``IntakePlace``) for each test and subclasses the suite::
+A test module provides an empty source (``IntakePlace``) for each test and subclasses the suite::
 
     from skitter.testing import IntakeContract, IntakePlace
 
@@ -15,7 +15,7 @@ A test module gives an empty source (``IntakePlace``) for each test and subclass
 
     class TestMyIntake(IntakeContract): ...
 
-A crash is always the worst one: messages were read, and nobody has heard of it.
+A simulated crash is always the worst case: messages were read, and this was not recorded anywhere.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ import pytest
 from skitter.intakes.contract import DeadLetter, Intake, Message
 
 WAIT_SECONDS = 20.0
-"""For messages that are there; a source that shares its messages out anew may need some seconds."""
+"""Time limit for messages that exist. A source that redistributes its messages may need some seconds."""
 _BODIES = [b"https://example.com/%d" % number for number in range(10)]
 
 
 class IntakePlace:
-    """An empty source for each test. Subclass it, and return it from the fixture ``place``."""
+    """Empty source of messages for each test. Subclass it and return an instance from the fixture ``place``."""
 
     ids_are_stable = True
-    """Messages have ids. False: none of them has one."""
+    """Whether messages have ids. If False, no message has one."""
 
     def intake(self) -> Intake:
-        """Return a new intake of the source, not opened yet."""
+        """Return a new intake of the source that is not open yet."""
         raise NotImplementedError
 
     def put(self, *bodies: bytes) -> None:
-        """Add messages behind those that are there."""
+        """Append messages to the source."""
         raise NotImplementedError
 
     def dead_letters(self) -> Sequence[tuple[bytes, str]]:
-        """Return body and reason of the dead letters."""
+        """Return the body and the reason of each dead letter."""
         raise NotImplementedError
 
     def kill(self, intake: Intake) -> None:
-        """End an intake as a kill of its process does, and let the time pass after which it counts as dead."""
+        """End an intake as if its process were killed, and let the time elapse after which it counts as dead."""
         raise NotImplementedError
 
 
 class Reading:
-    """One reader of a source, with the frontier's record of it: crashes lose all but that record."""
+    """Reader of a source, with the record of it in the frontier. A crash loses everything except that record."""
 
     def __init__(self, place: IntakePlace) -> None:
         self.place = place
@@ -64,13 +64,13 @@ class Reading:
         self.intake = place.intake()
 
     def open(self) -> Reading:
-        """Open, as a process that begins or goes on."""
+        """Open the intake, like a process that starts or resumes."""
         self.intake = self.place.intake()
         self.intake.open(self.mark)
         return self
 
     def read(self, number: int) -> list[Message]:
-        """Read as many messages as are expected, in as many calls as it takes."""
+        """Read the expected number of messages, with as many calls as needed."""
         found: list[Message] = []
         until = time.monotonic() + WAIT_SECONDS
         while len(found) < number and time.monotonic() < until:
@@ -83,7 +83,7 @@ class Reading:
         return self
 
     def is_empty(self) -> None:
-        """Assert that nothing comes."""
+        """Assert that no message arrives."""
         assert self.intake.read(10, 0.5) == []
 
     def crash(self) -> Reading:
@@ -99,7 +99,7 @@ def bodies(messages: Sequence[Message]) -> list[bytes]:
 
 
 class IntakeContract:
-    """The tests of the intake contract. Each test gets the fixture ``place``, an empty ``IntakePlace``."""
+    """Test suite for the intake contract. Each test uses the fixture ``place``, an empty ``IntakePlace``."""
 
     def test_every_message_is_read_once(self, place: IntakePlace) -> None:
         place.put(*_BODIES)
@@ -167,7 +167,7 @@ class IntakeContract:
         reading.ack(found).close()
 
     def test_opened_again_it_delivers_what_was_not_acknowledged(self, place: IntakePlace) -> None:
-        """As after an error of its server, or of its dead letters."""
+        """This happens after an error of the server or of the dead letters."""
         place.put(*_BODIES)
         reading = Reading(place).open()
         reading.ack(reading.read(2))

@@ -1,6 +1,6 @@
-"""A proxy that loses answers of a server: the request was executed, and the client gets no answer.
+"""Proxy that loses answers of a server: the request was executed, but the client gets no answer.
 
-The server answers one request after the other on each connection, as a Redis does for a client that does not pipeline.
+The server must answer one request after the other on each connection, as Redis does for a client without pipelining.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Self
 
 Loses = Callable[[bytes, int], bool]
-"""A function of a request and the number of its answer that says whether the answer is lost."""
+"""Function of a request and the number of its answer that returns whether the answer is lost."""
 
 
 class LossyProxy:
-    """A proxy on ``port``. A connection ends where an answer is lost."""
+    """Proxy on ``port``. A connection is closed when an answer is lost."""
 
     def __init__(self, host: str, port: int) -> None:
         self.port = 0
         self.lost = 0
         self.loses: Loses = lambda _request, _number: False
         self.meanwhile: Callable[[], Awaitable[object]] | None = None
-        """A function that is awaited between a lost answer and the end of its connection."""
+        """Function that is awaited between a lost answer and the close of its connection."""
         self._target = (host, port)
         self._answers = 0
         self._open: set[asyncio.Task[None]] = set()
@@ -57,7 +57,7 @@ class LossyProxy:
         await asyncio.gather(*self._open, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # Not in this task: a stream's server complains of one that is cancelled.
+        # In a task of its own: the server of asyncio streams reports an error if the callback's task is cancelled.
         task = asyncio.create_task(self._pass_on(reader, writer))
         self._open.add(task)
         task.add_done_callback(self._open.discard)

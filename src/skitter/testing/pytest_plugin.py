@@ -1,6 +1,6 @@
-"""The pytest plugin: the fixture ``skitter_run``, and the option ``--skitter-record``.
+"""Plugin for pytest: the fixture ``skitter_run`` and the option ``--skitter-record``.
 
-pytest loads it wherever skitter is installed, so it imports nothing but pytest until the fixture is used.
+pytest loads it in every environment with skitter, so it imports only pytest until the fixture is used.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from skitter.testing.spider_run import SpiderRun
 
 FOLDER = "recorded"
-"""Beside the test's file; in it a folder for each test."""
+"""Folder next to the file of the test, with a subfolder for each test."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,10 +29,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def skitter_run(request: pytest.FixtureRequest) -> Callable[..., SpiderRun]:
-    """``skitter.testing.run``, whose pages may be left out: then they are those that were recorded for the test.
+    """``skitter.testing.run`` with recorded pages: if a test passes no pages, those recorded for it are used.
 
-    They lie in the folder ``recorded/FILE/TEST`` beside the test's file. ``pytest --skitter-record`` fetches and writes
-    them; without it no test uses the network.
+    They are stored in the folder ``recorded/FILE/TEST`` next to the file of the test. ``pytest --skitter-record``
+    fetches and writes them; without that option no test uses the network.
     """
     name = re.sub(r"[^\w.-]+", "-", request.node.name).strip("-")
     folder = request.path.parent / FOLDER / request.path.stem / name

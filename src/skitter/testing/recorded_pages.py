@@ -1,7 +1,8 @@
-"""Recorded pages: a folder with two files for each page, what was answered and the body, that people can read.
+"""Recorded pages: a folder with two readable files for each page, a description and the body.
 
-``NAME.page.json`` has the request's method and URL, the status and the headers; the body beside it has the suffix of
-its kind, so that an editor or a browser opens it. There is one answer for each method, URL and body of a request.
+``NAME.page.json`` has the method and URL of the request, and the status and headers of the response. The body is stored
+beside it with the suffix of its type, so that an editor or a browser can open it. Each combination of method, URL and
+body of a request has one answer.
 """
 
 from __future__ import annotations
@@ -29,39 +30,39 @@ T = TypeVar("T")
 FORMAT: Final = 1
 DESCRIPTION: Final = ".page.json"
 _LEFT_OUT = ("set-cookie", "set-cookie2", "content-encoding", "content-length", "transfer-encoding")
-"""Headers that are secrets, or not true of the body any more, which is decoded."""
+"""Headers that are secret, or that no longer apply to the body because it is stored decoded."""
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9.]+")
 _SUFFIXES = {"html": ".html", "xml": ".xml", "other": ".bin"}
 
 
 class RecordedPage(msgspec.Struct, kw_only=True):
-    """``NAME.page.json`` of a folder of recorded pages."""
+    """Content of ``NAME.page.json`` in a folder of recorded pages."""
 
     format: int
-    """The version of this form."""
+    """Version of this format."""
     method: str = "GET"
     url: str
-    """Without a password."""
+    """URL of the request, without a password."""
     request_body: str = ""
-    """A digest of what the request sent; empty: nothing."""
+    """Digest of the body of the request; empty if it had none."""
     status: int = 200
     headers: list[str] = []
-    """Lines, as ``content-type: text/html``."""
+    """Header lines such as ``content-type: text/html``."""
     body: str = ""
-    """The file beside this one; empty: there was no body."""
+    """Name of the file with the body, in the same folder; empty if there was no body."""
 
 
 class RecordingFetcher:
-    """A fetcher that has another one fetch, and writes its answers into a folder."""
+    """Fetcher that delegates to another fetcher and writes its answers to a folder."""
 
     def __init__(self, fetcher: Fetcher, folder: Path) -> None:
         self._fetcher = fetcher
         self._folder = folder
         self.requests: list[FetchRequest] = []
         self.missing: list[str] = []
-        """Nothing: what the network does not have is recorded as it is answered."""
+        """Always empty: responses such as 404 are recorded like all others."""
         self.error: Exception | None = None
-        """The folder cannot be written."""
+        """Set if the folder cannot be written."""
         _try(lambda: folder.mkdir(parents=True, exist_ok=True), folder)
 
     async def fetch(self, request: FetchRequest) -> Page:
@@ -81,7 +82,10 @@ class RecordingFetcher:
 
 
 def recorded_answers(folder: Path) -> Callable[[FetchRequest], Response | None]:
-    """The answers of a folder that was recorded. UsageError: it is missing, or a file of it cannot be read."""
+    """Return a function that looks up the answers in a folder of recorded pages.
+
+    Raises UsageError if the folder does not exist or one of its files cannot be read.
+    """
     if not folder.is_dir():
         raise UsageError(
             f"no recorded pages: {folder}", hint="record them once: skitter.testing.record, or pytest --skitter-record"
@@ -146,7 +150,7 @@ def _write(folder: Path, request: FetchRequest, page: Page) -> None:
     recorded = RecordedPage(
         format=FORMAT, method=method, url=url, request_body=request_body, status=page.status, headers=headers, body=body
     )
-    # Last: a page whose description is there is there as a whole.
+    # Written last, so that a page with a description is complete.
     _replace(folder / f"{name}{DESCRIPTION}", msgspec.json.format(msgspec.json.encode(recorded), indent=2) + b"\n")
 
 
@@ -160,7 +164,7 @@ def _suffix(page: Page) -> str:
 
 
 def _replace(path: Path, content: bytes) -> None:
-    """Several tests may record the same page at a time."""
+    """Replace a file in one step, because several tests may record the same page at a time."""
     new = path.with_name(f"{path.name}.{os.getpid()}.new")
     new.write_bytes(content)
     new.replace(path)

@@ -1,7 +1,8 @@
-"""Simulated web whose pages change at known rates, and the freshness that rules for recrawling get out of it.
+"""Simulated web whose pages change at known rates, to measure the freshness that recrawl rules achieve.
 
-Changes of a page are a Poisson process. The rules of Nutch and StormCrawler are simulated as their sources have them,
-with the settings that they ship with, so that a rule can be measured beside them: who is fresher with as many fetches?
+The changes of a page are a Poisson process. The rules of Nutch and StormCrawler are simulated as in their source code,
+with their default settings, so that a rule can be compared with them: which one is fresher with the same number of
+fetches?
 """
 
 from __future__ import annotations
@@ -21,17 +22,17 @@ DAY = 86_400.0
 
 
 class SimulatedPage(msgspec.Struct, frozen=True):
-    """A page of the simulated web."""
+    """Page of the simulated web."""
 
     host: str
     rate: float
-    """Changes a second."""
+    """Changes per second."""
 
 
 def simulated_pages(
     number: int, *, seed: int = 1, median_seconds: float = 30 * DAY, hosts: int = 100, distribution: str = "lognormal"
 ) -> list[SimulatedPage]:
-    """Make pages whose times between changes spread over hours and years: by host, and within each host."""
+    """Return pages whose times between changes range from hours to years, both across hosts and within each host."""
     random_numbers = random.Random(seed)
     of_hosts = [random_numbers.lognormvariate(0.0, 1.5) / median_seconds for _ in range(hosts)]
 
@@ -44,15 +45,15 @@ def simulated_pages(
 
 
 class RecrawlRule(Protocol):
-    """A rule that says when a page is fetched next."""
+    """Rule that says when a page is fetched next."""
 
     def next_seconds(self, page: int, host: str, elapsed: float | None, *, changed: bool) -> float:
-        """Return the seconds until the next fetch; ``elapsed``: since the fetch before, None at the first one."""
+        """Return the seconds until the next fetch; ``elapsed``: since the previous fetch, None at the first one."""
         ...
 
 
 class SkitterRule:
-    """``skitter.policy.recrawl``, as a worker applies it."""
+    """Rule of ``skitter.policy.recrawl``, as a worker applies it."""
 
     def __init__(self, recrawl_seconds: float) -> None:
         self._recrawl_seconds = recrawl_seconds
@@ -73,10 +74,10 @@ class SkitterRule:
 
 
 class NutchRule:
-    """AdaptiveFetchSchedule of Nutch 1.x: inc_rate 0.4, dec_rate 0.2, sync_delta_rate 0.3, from 30 days on.
+    """AdaptiveFetchSchedule of Nutch 1.x: inc_rate 0.4, dec_rate 0.2, sync_delta_rate 0.3, starting at 30 days.
 
-    Its interval is at most a year, but no fetch is later than 90 days (db.fetch.interval.max). Of a page that has not
-    changed for longer than a year it makes far too many fetches (NUTCH-1564): simulate a year at most.
+    Its interval is at most a year, but no fetch is later than 90 days (db.fetch.interval.max). It fetches a page that
+    has not changed for longer than a year far too often (NUTCH-1564): simulate a year at most.
     """
 
     def __init__(self) -> None:
@@ -97,7 +98,7 @@ class NutchRule:
 
 
 class StormCrawlerRule:
-    """AdaptiveScheduler of StormCrawler: rates 0.5 and 0.5, from a day on, between an hour and two weeks."""
+    """AdaptiveScheduler of StormCrawler: rates 0.5 and 0.5, starting at a day, between an hour and two weeks."""
 
     def __init__(self) -> None:
         self._intervals: dict[int, float] = {}
@@ -115,11 +116,11 @@ class Freshness(msgspec.Struct, frozen=True):
 
     fetches: int
     freshness: float
-    """The share of pages whose last fetch is up to date, on average over time."""
+    """Share of pages whose last fetch is up to date, averaged over time."""
 
 
 def simulate(pages: Sequence[SimulatedPage], rule: RecrawlRule, *, seconds: float, seed: int = 2) -> Freshness:
-    """Fetch all pages once, then each when the rule says, for so many seconds."""
+    """Fetch all pages once, then each page when the rule says, for this many seconds."""
     random_numbers = random.Random(seed)
     queue = [(rule.next_seconds(n, page.host, None, changed=False), n, 0.0) for n, page in enumerate(pages)]
     heapq.heapify(queue)
@@ -127,7 +128,7 @@ def simulate(pages: Sequence[SimulatedPage], rule: RecrawlRule, *, seconds: floa
     while queue[0][0] < seconds:
         now, number, last = queue[0]
         page = pages[number]
-        # No process remembers when it has changed last: the next change may be drawn at each fetch anew.
+        # A Poisson process has no memory, so the time until the next change can be drawn anew at each fetch.
         unchanged_seconds = random_numbers.expovariate(page.rate)
         fresh += min(unchanged_seconds, now - last)
         fetches += 1
@@ -141,13 +142,16 @@ def simulate(pages: Sequence[SimulatedPage], rule: RecrawlRule, *, seconds: floa
 def equal_budget(
     pages: Sequence[SimulatedPage], rival: Callable[[], RecrawlRule], *, seconds: float
 ) -> tuple[Freshness, Freshness, float]:
-    """Simulate a rule, and skitter's with a ``recrawl_seconds`` by which it fetches no more; both, and that setting."""
+    """Simulate a rule, and skitter's rule with a ``recrawl_seconds`` at which it makes no more fetches.
+
+    Returns the results of both, and that setting.
+    """
     theirs = simulate(pages, rival(), seconds=seconds)
     recrawl_seconds = 7 * DAY
     for _ in range(30):
         ours = simulate(pages, SkitterRule(recrawl_seconds), seconds=seconds)
         if 0.97 * theirs.fetches <= ours.fetches <= theirs.fetches:
             return theirs, ours, recrawl_seconds
-        # Fetches go with one over the root of it, nearly.
+        # The number of fetches is nearly proportional to 1 / sqrt(recrawl_seconds).
         recrawl_seconds *= math.pow(ours.fetches / (0.985 * theirs.fetches), 2)
     raise ValueError(f"no recrawl_seconds leads to {theirs.fetches} fetches")

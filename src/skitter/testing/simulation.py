@@ -1,10 +1,10 @@
 """Simulation of a large crawl: thousands of workers and millions of hosts on a real frontier.
 
-The frontier is the real one, with its own code and its own store; the clock, the workers and the web are made up. A
-worker here does what a worker does: it starts a lease at a random moment of its start window, hands in outcomes in
-batches, asks for as many leases as it has slots, and waits as long as it was told. It measures what one worker
-cannot see: gaps between two requests to a host, how many are in flight there, how evenly hosts are served, and
-what a page costs the frontier at the beginning and at the end.
+The frontier is a real one, with its own code and its own store; the clock, the workers and the web are simulated. A
+simulated worker behaves like a real one: it starts a lease at a random moment of its start window, commits outcomes in
+batches, asks for as many leases as it has free slots, and waits as long as it was told. The simulation measures what a
+single worker cannot see: the gaps between two requests to a host, the number of requests in flight there, how evenly
+hosts are served, and the cost of a page for the frontier at the beginning and at the end.
 """
 
 from __future__ import annotations
@@ -31,46 +31,46 @@ from skitter.worker.batching import MOST_OUTCOMES, SOON_SECONDS
 
 T = TypeVar("T")
 SLOW_SHARE, SLOWNESS = 0.1, 4.0
-"""One host in ten takes four times as long as the others."""
+"""Share of slow hosts and their factor: one host in ten takes four times as long as the others."""
 MEAN_SLOWNESS = 1.0 + SLOW_SHARE * (SLOWNESS - 1.0)
 _ADDED_AT_ONCE = 1000
 
 
 class World(msgspec.Struct, frozen=True, kw_only=True):
-    """The parameters of a simulation."""
+    """Parameters of a simulation."""
 
     workers: int = 1000
     concurrency: int = 16
     hosts: int = 100_000
     pages: int = 200_000
-    """The number of pages after which the simulation ends."""
+    """Number of pages after which the simulation ends."""
     delay_seconds: float = 1.0
     per_host: int = 2
     latency_seconds: float = 0.5
-    """On average; each answer takes a random time around it, and some hosts are always slow."""
+    """Average latency; each answer takes a random time around it, and some hosts are always slow."""
     links_per_page: int = 3
-    """To pages of the same host, all of them new: a host never runs dry."""
+    """Number of links per page, to new pages of the same host, so that a host always has work."""
     seed: int = 1
 
 
 class Findings(msgspec.Struct, kw_only=True):
-    """The results of a simulation."""
+    """Results of a simulation."""
 
     pages: int = 0
     seconds: float = 0.0
-    """Of simulated time, from the first request to the last answer."""
+    """Simulated time from the first request to the last answer."""
     smallest_gap_seconds: float = float("inf")
-    """Between the starts of two requests to one host."""
+    """Smallest time between the starts of two requests to one host."""
     most_in_flight: int = 0
-    """To one host."""
+    """Maximum number of requests in flight to one host."""
     fewest_pages: int = 0
     most_pages: int = 0
-    """Of a host; all of them have work at any moment."""
+    """Maximum number of pages of a host; all hosts have work at any moment."""
     calls: int = 0
     us_per_page: list[float] = []
-    """CPU of the frontier, in each tenth of the pages: it is the same on a busy machine."""
+    """CPU time of the frontier per page, for each tenth of the pages; a busy machine does not change it."""
     tenth_seconds: list[float] = []
-    """Simulated time at the end of each tenth."""
+    """Simulated time at the end of each tenth of the pages."""
 
     @property
     def pages_per_second(self) -> float:
@@ -78,13 +78,13 @@ class Findings(msgspec.Struct, kw_only=True):
 
     @property
     def steady_pages_per_second(self) -> float:
-        """Without the first fifth, in which the workers begin one by one and have all to find their pace."""
+        """Return the rate without the first fifth, in which workers start one by one and have to find their pace."""
         begin, end = self.tenth_seconds[1], self.tenth_seconds[-1]
         return self.pages / 10 * (len(self.tenth_seconds) - 2) / (end - begin)
 
 
 class _Worker:
-    """One worker: its requests in flight, and its uncommitted outcomes."""
+    """Worker with its requests in flight and its uncommitted outcomes."""
 
     __slots__ = ("ask_at", "ended", "flush_at", "name", "under_way")
 
@@ -97,12 +97,12 @@ class _Worker:
 
 
 class Simulation:
-    """One run of a world on a frontier whose clock is ``clock``."""
+    """Run of a world on a frontier whose clock is ``clock``."""
 
     def __init__(
         self, world: World, frontier: Frontier, clock: FakeClock, store_cpu: Callable[[], float] = lambda: 0.0
     ) -> None:
-        """``store_cpu``: seconds that the frontier has used in other processes, such as a server's."""
+        """Prepare a run; ``store_cpu`` returns the CPU seconds that the frontier used in other processes (a server)."""
         self.found = Findings()
         self._store_cpu = store_cpu
         self._world = world
@@ -128,7 +128,7 @@ class Simulation:
         await self._fill()
         self._frontier_seconds, self._tenth_began = 0.0, self._store_cpu()
         for worker in self._workers:
-            # Not all at the same instant, as no cluster starts.
+            # Workers start at different moments, as in every real cluster.
             self._at(self._chance.random(), self._asking(worker))
         while self._events and found.pages < world.pages:
             self._now, _, happens = heapq.heappop(self._events)
@@ -161,7 +161,7 @@ class Simulation:
         grant = await self._frontier.lease("seeder", 1)
         for first in range(0, world.hosts, _ADDED_AT_ONCE):
             keys = [f"http://h{number}.sim" for number in range(first, min(first + _ADDED_AT_ONCE, world.hosts))]
-            # Two each, so that a host has one waiting while its first is under way.
+            # Two requests per host, so that one waits while the first is in flight.
             await self._frontier.add([self._entry(key) for key in keys for _ in range(2)])
         seeded = [Outcome(lease=lease, ending=Ending.DONE) for lease in grant.leases if lease.work is Work.SEED]
         await self._frontier.commit("seeder", seeded)
@@ -172,20 +172,20 @@ class Simulation:
         url = f"{host_key}/{number}"
         return Entry(RequestId(self._chance.getrandbits(63)), host_key, 0, url.encode())
 
-    # ---- a worker's life
+    # ---- workers
 
     def _at(self, when: float, happens: Callable[[], Awaitable[None] | None]) -> None:
         heapq.heappush(self._events, (when, next(self._order), happens))
 
     def _asking(self, worker: _Worker) -> Callable[[], Awaitable[None] | None]:
         def ask() -> Awaitable[None] | None:
-            # Somebody else's answer may have come first, and with it another time to ask.
+            # Another answer may have come first and changed the time at which this worker asks.
             return self._ask(worker) if worker.ask_at <= self._now or worker.flush_at <= self._now else None
 
         return ask
 
     async def _ask(self, worker: _Worker) -> None:
-        """Commit ended requests, and lease new ones."""
+        """Commit ended requests and lease new ones."""
         outcomes, worker.ended, worker.flush_at = worker.ended, [], float("inf")
         want = self._world.concurrency - worker.under_way
         if outcomes:

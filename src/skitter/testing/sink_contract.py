@@ -1,6 +1,6 @@
-"""The sink contract as tests: one suite for every sink. Needs the extra ``testing``.
+"""Test suite for the sink contract. Needs the extra ``testing``.
 
-A test module gives an empty target (``SinkPlace``) for each test and subclasses the suite::
+A test module provides an empty output (``SinkPlace``) for each test and subclasses the suite::
 
     from skitter.testing import SinkContract, SinkPlace
 
@@ -14,7 +14,7 @@ A test module gives an empty target (``SinkPlace``) for each test and subclasses
 
     class TestMySink(SinkContract): ...
 
-A crash is always the worst one: the items are in the target, and the frontier has not heard of it.
+A simulated crash is always the worst case: the items are in the output, and the frontier has not recorded it.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from skitter.sinks.contract import Sink
 
 
 class SinkPlace:
-    """An empty target for each test. Subclass it, and return it from the fixture ``place``."""
+    """Empty output for each test. Subclass it and return an instance from the fixture ``place``."""
 
     def sink(self) -> Sink:
-        """Return a new sink on the target, not taken or opened yet."""
+        """Return a new sink for the output that is neither taken nor open yet."""
         raise NotImplementedError
 
     def records(self) -> Sequence[Any]:
-        """Return the records in the target, in any order, with at least the fields that were written."""
+        """Return the records in the output, in any order, with at least the fields that were written."""
         raise NotImplementedError
 
 
 class Delivery:
-    """One delivery to a target, with the frontier's record of it: crashes lose all but that record."""
+    """Delivery to an output, with the record of it in the frontier. A crash loses everything except that record."""
 
     def __init__(self, place: SinkPlace, request_id: int = 7) -> None:
         self.place = place
@@ -52,14 +52,14 @@ class Delivery:
         self.sink = place.sink()
 
     def open(self) -> Delivery:
-        """Take and open, as a process that begins or goes on."""
+        """Take and open the sink, like a process that starts or resumes."""
         self.sink = self.place.sink()
         self.sink.take()
         self.progress = SinkProgress(self.progress.position, self.sink.open(self.progress))
         return self
 
     def write(self, *numbers: int, recorded: bool = True) -> Delivery:
-        """Write one item for each number. Not ``recorded``: the process dies before the frontier hears of it."""
+        """Write one item for each number. Without ``recorded`` the process dies before the frontier records it."""
         first = self.progress.position + 1
         items = [
             Item(first + place, self._request_id, first + place, msgspec.msgpack.encode({"n": number}))
@@ -72,19 +72,19 @@ class Delivery:
         return self
 
     def crash(self) -> Delivery:
-        """End as a kill does: what the process had is let go, and nothing is recorded."""
+        """End like a killed process: its resources are released, and nothing is recorded."""
         self.sink.close()
         return self
 
     def complete(self) -> Delivery:
-        """End as a finished job does."""
+        """End like a finished job."""
         self.sink.finish()
         self.progress = SinkProgress(self.progress.position, self.progress.mark, closed=True)
         self.sink.close(complete=True)
         return self
 
     def holds(self, *numbers: int) -> None:
-        """Assert that the target has these: each once, or, where the sink is not exact, at least once."""
+        """Assert that the output has these records: each once or, if the sink is not exact, at least once."""
         found = Counter(record["n"] for record in self.place.records())
         if self.sink.exact:
             assert found == Counter(numbers)
@@ -93,7 +93,7 @@ class Delivery:
 
 
 class SinkContract:
-    """The tests of the sink contract. Each test gets the fixture ``place``, an empty ``SinkPlace``."""
+    """Test suite for the sink contract. Each test uses the fixture ``place``, an empty ``SinkPlace``."""
 
     def test_everything_written_is_in_the_target(self, place: SinkPlace) -> None:
         Delivery(place).open().write(1, 2).write(3).complete().holds(1, 2, 3)

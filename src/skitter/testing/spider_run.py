@@ -1,4 +1,4 @@
-"""Runs of a spider in a test: the real worker on a frontier in memory, with given or recorded pages."""
+"""Runs of a spider in a test: the real worker on a frontier in memory, with provided or recorded pages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from skitter.fetch.contract import FetchRequest
 from skitter.frontier.contract import Frontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.model.item import ItemKind
-from skitter.model.job import Dead, State
+from skitter.model.job import FailedRequest, State
 from skitter.model.lease import ONCE, Call, Grant
 from skitter.model.outcome import Committed, Outcome
 from skitter.settings import Settings
@@ -35,7 +35,7 @@ from skitter.worker.lease_renewal import renew_while_running
 from skitter.worker.loop import Worker
 
 IDLE_ROUNDS = 40
-"""After so many looks at a queue that gives nothing, with a clock that runs ever faster, nothing will come."""
+"""Number of polls without a lease, with a clock that advances ever faster, after which the run ends."""
 _BOUNDLESS = 1 << 40
 _IN_ORDER = {"concurrency": 1}
 _WITHOUT_DELAY = {"delay_seconds": 0, "target_concurrency": None}
@@ -43,19 +43,19 @@ _BATCH = 1000
 
 
 class SpiderRun(msgspec.Struct, kw_only=True):
-    """What became of a spider in a test."""
+    """Result of a spider in a test."""
 
     items: list[dict[str, Any]]
-    """As a target would get them, in order."""
+    """Items as an output would get them, in order."""
     requests: list[FetchRequest]
-    """What was sent, in order: redirects and retries too, robots.txt not."""
-    failures: list[Dead]
-    """Requests that failed for good: ``url``, ``error_class``, ``error`` (of a callback its traceback), ``status``."""
+    """Requests that were sent, in order, including redirects and retries but not robots.txt."""
+    failures: list[FailedRequest]
+    """Failed requests with ``url``, ``error_class``, ``error`` (the traceback if a callback failed) and ``status``."""
     missing: list[str]
-    """Pages that were asked for and not given; they were answered with 404."""
+    """Pages that were requested but not provided, and were answered with 404."""
     stats: dict[str, int]
-    """Counts: ``done``, ``redirected``, ``dead``, ``excluded``, ``queued``, ``duplicates``, ``items``,
-    ``dropped:REASON``, ``outside:RULE`` and the others that ``status`` adds up."""
+    """Counts: ``done``, ``redirected``, ``failed``, ``excluded``, ``queued``, ``duplicates``, ``items``,
+    ``dropped:REASON``, ``outside:RULE`` and the other counts that ``skitter status`` sums up."""
 
 
 def run(
@@ -66,16 +66,17 @@ def run(
     settings: Mapping[str, Any] | None = None,
     arguments: Mapping[str, str] | None = None,
 ) -> SpiderRun:
-    """Run a spider class, a function or the built-in spider against given pages, without a network.
+    """Run a spider class, a function or the built-in spider on provided pages, without a network.
 
-    ``pages``: URLs with their answers (``Answer``), or a folder that ``record`` has written. What is not there is a
-    404, and listed in ``missing``. It is the real worker: robots.txt, scope, dedup, redirects and retries are as in a
-    crawl. Nothing waits: where a crawl would, the clock is put forward. Requests are sent one after the other, unless
-    ``settings`` has another ``concurrency``. The other parameters are those of ``skitter.crawl``.
+    ``pages`` maps URLs to answers (``Answer``), or is a folder written by ``record``. Other URLs are answered with 404
+    and listed in ``missing``. The real worker runs: robots.txt, scope, dedup, redirects and retries work as in a crawl.
+    The run never waits: a fake clock is advanced instead. Requests are sent one after the other, unless ``settings``
+    sets another ``concurrency``. The other parameters are those of ``skitter.crawl``.
 
         >>> import skitter
         >>> class Books(skitter.Spider):
         ...     start_urls = ["https://books.example/"]
+        ...
         ...     def parse(self, response):
         ...         yield {"title": response.css("h1::text").get()}
         ...         yield from response.follow_all(css="a")
@@ -97,10 +98,10 @@ def record(
     settings: Mapping[str, Any] | None = None,
     arguments: Mapping[str, str] | None = None,
 ) -> SpiderRun:
-    """Run a spider against the network, politely, and write every answer into a folder for ``run``.
+    """Run a spider on the network, politely, and write every answer to a folder for ``run``.
 
-    Parameters are those of ``run``; ``settings={"max_pages": 20}`` bounds it. What the folder has is replaced page by
-    page, and the rest of it stays (docs/how-to/test-a-spider.md has the format).
+    The parameters are those of ``run``; use ``settings={"max_pages": 20}`` to limit the run. A page that is already in
+    the folder is replaced; other pages are kept. The format is described in docs/how-to/test-a-spider.md.
     """
     source = source_of(target, urls, arguments or {})
 
@@ -120,8 +121,8 @@ async def _run(
     fetcher_of: Callable[[Settings], GivenPages | RecordingFetcher],
     clock: FakeClock | None,
 ) -> SpiderRun:
-    """``clock``: put forward instead of waiting. None: real time."""
-    # The outbox is read at the end.
+    """Run a crawl. ``clock`` is advanced instead of waiting; None means real time."""
+    # The outbox is unlimited, because it is read only at the end.
     joined = Settings.from_layers(
         [("the spider", source.settings), *layers, ("the run", {"max_outbox_items": _BOUNDLESS})]
     )
@@ -143,14 +144,14 @@ async def _run(
     finally:
         await fetcher.close()
     if fetcher.error is not None:
-        # A mistake of the test, and not of a page.
+        # This is an error of the test, not of a page.
         raise fetcher.error
     return await _result(frontier, fetcher)
 
 
 @contextlib.asynccontextmanager
 async def _renewed(worker: Worker, frontier: Frontier, lease_seconds: float | None) -> AsyncIterator[None]:
-    """Where time passes, leases are renewed."""
+    """Renew leases during a run in real time."""
     if lease_seconds is None:
         yield
         return
@@ -171,14 +172,14 @@ async def _result(frontier: Frontier, fetcher: GivenPages | RecordingFetcher) ->
     return SpiderRun(
         items=items,
         requests=fetcher.requests,
-        failures=await frontier.dead("", _BOUNDLESS),
+        failures=await frontier.failures("", _BOUNDLESS),
         missing=fetcher.missing,
         stats={**msgspec.to_builtins(report.counts), **report.tally},
     )
 
 
 class _Timeless:
-    """A frontier whose clock is put forward when its worker has nothing to do."""
+    """Frontier whose clock is advanced when its worker is idle."""
 
     worker: Worker
 
@@ -196,11 +197,11 @@ class _Timeless:
             self._idle_rounds = 0
             return grant
         if self.worker.held:
-            # A page is being fetched or parsed: what it brings wakes the worker.
+            # A page is being fetched or parsed; its outcome wakes the worker.
             return grant
         self._idle_rounds += 1
         if self._idle_rounds > IDLE_ROUNDS:
-            # What is queued is for no worker that there is (``Request.need``).
+            # No worker of this run serves the need (``Request.need``) of the requests that are queued.
             self.worker.stop()
         self._clock.advance(max(grant.ask_again_seconds, 0.001 * 2**self._idle_rounds))
         return msgspec.structs.replace(grant, ask_again_seconds=0.0)
@@ -209,5 +210,5 @@ class _Timeless:
         committed = await self._frontier.commit(worker, outcomes, want, call)
         if committed.grant is None or committed.grant.leases:
             return committed
-        # Asked for again at once, by ``lease``: then it is known whether anything else is in flight.
+        # The worker asks again at once with ``lease``, which knows whether anything else is in flight.
         return msgspec.structs.replace(committed, grant=msgspec.structs.replace(committed.grant, ask_again_seconds=0.0))

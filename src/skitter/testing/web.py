@@ -1,17 +1,17 @@
-"""A deterministic synthetic web for tests: many hosts on loopback, and the exact end of a crawl of them.
+"""Deterministic synthetic web for tests: many hosts on loopback, and the exact result of a crawl of them.
 
-In a test's own event loop::
+In the event loop of a test::
 
     async with SyntheticWeb(WebSpec(hosts=2)) as web:
         crawl(web.urls)
         assert pages == web.expected().done
 
-In a process of its own, for tests that are not async or must not share a core with the server::
+In a separate process, for tests that are not async or must not share a core with the server::
 
     with served(WebSpec.plain(pages_per_host=1000)) as web: ...
 
-By hand: ``python -m skitter.testing.web --hosts 3 --pages 100``. How the pages come about is told in
-``web_pages``; ``web_expected`` walks them and ``web_server`` serves them.
+From the command line: ``python -m skitter.testing.web --hosts 3 --pages 100``. ``web_pages`` defines the pages,
+``web_expected`` walks them and ``web_server`` serves them.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ __all__ = [
 
 _STOP_SECONDS = 10.0
 _WRITE_LOG = b"\n"
-"""On the stdin of a served web: write the log, and say so with a line."""
+"""Sent to the stdin of a served web to make it write the log; it confirms with a line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServedWeb:
-    """A synthetic web in another process."""
+    """Synthetic web in another process."""
 
     spec: WebSpec
     urls: tuple[str, ...]
@@ -67,27 +67,27 @@ class ServedWeb:
     pid: int
     log_path: Path | None
     write_log: Callable[[], None]
-    """Returns when every request that arrived before the call is in the log file."""
+    """Function that returns when every request that arrived before the call is in the log file."""
 
     def log(self) -> list[Hit]:
-        """Every request so far, in order of arrival; also after the ``with`` block is left."""
+        """Return all requests so far, in order of arrival. Also works after the ``with`` block."""
         if self.log_path is None:
             raise ValueError("this web keeps no log: give log_path to served()")
         self.write_log()
         return read_log(self.log_path)
 
     def expected(self, seeds: Iterable[str] | None = None, **options: Any) -> Expected:
-        """What a crawl of this web ends with; see ``expected``."""
+        """Return the expected result of a crawl of this web; see ``expected``."""
         return expected(self.spec, self.urls, seeds, canary_url=self.canary_url, dead_url=self.dead_url, **options)
 
 
 @contextlib.contextmanager
 def served(spec: WebSpec, log_path: str | Path | None = None) -> Iterator[ServedWeb]:
-    """A synthetic web in a process of its own, which ends with the block, or with this process."""
+    """Serve a synthetic web in a separate process, which ends with the ``with`` block or with the calling process."""
     command = [sys.executable, "-P", "-m", "skitter.testing.web", "--spec", spec.to_json(), "--until-eof"]
     if log_path is not None:
         command += ["--log", str(log_path)]
-    # Its own session: a Ctrl-C at the terminal, or a kill of the crawler's process group, must not take the web along.
+    # In its own session, so that Ctrl-C at the terminal or a kill of the crawler's process group does not end the web.
     process = subprocess.Popen(  # noqa: S603 - this very interpreter, and no shell
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
     )
@@ -154,7 +154,7 @@ async def _serve(spec: WebSpec, log_path: str | None, until_eof: bool) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve a web until SIGTERM or Ctrl-C; its URLs go to stdout as one line of JSON."""
+    """Serve a web until SIGTERM or Ctrl-C. Its URLs are written to stdout as one line of JSON."""
     parser = argparse.ArgumentParser(prog="python -m skitter.testing.web", description=main.__doc__)
     parser.add_argument("--hosts", type=int, default=3)
     parser.add_argument("--pages", type=int, default=100, help="per host")
@@ -188,7 +188,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _fast_loop() -> asyncio.AbstractEventLoop:
-    # 12 us of CPU a request instead of 40 (6 KB pages, 64 connections, no log), and the crawler has it anyway.
+    # uvloop takes 12 us of CPU per request instead of 40 (6 KB pages, 64 connections, no log), and the crawler uses it
+    # anyway.
     try:
         import uvloop
     except ImportError:
@@ -197,7 +198,7 @@ def _fast_loop() -> asyncio.AbstractEventLoop:
 
 
 def _allow_many_sockets() -> None:
-    # A socket per host and per connection soon passes the usual soft limit of 1024.
+    # One socket per host and per connection soon exceeds the usual soft limit of 1024.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 

@@ -1,8 +1,8 @@
-"""The expected result of a crawl of a synthetic web, computed from its spec alone.
+"""Expected result of a crawl of a synthetic web, computed from its spec alone.
 
-The walk needs no server, no URL parser and no HTML parser: a page's links name their targets. So
-it shares no code, and no mistake, with the crawler whose results are compared with it. URLs are in
-canonical form; bring a crawl's into the same form (``skitter.model.url.canonical``) to compare.
+The walk needs no server, no URL parser and no HTML parser, because the links of a page name their targets. So it shares
+no code, and no bugs, with the crawler under test. URLs are in canonical form; convert those of a crawl to the same form
+(``skitter.model.url.canonical``) before you compare them.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from skitter.testing.web_spec import CANARY, DEAD, WebSpec, bases_of
 
 MAX_REDIRECTS = 10
 MAX_VISITS = 2
-"""Of one URL in one chain; the next would go round in a circle."""
+"""Maximum visits of one URL in one redirect chain. Another visit would be a loop."""
 
 
 @dataclass
 class Expected:
-    """URLs by their terminal state; together they are all that a crawl may have seen."""
+    """Expected URLs by terminal state. Together they are all URLs that a crawl may have seen."""
 
     done: set[str] = field(default_factory=set)
     redirected: set[str] = field(default_factory=set)
-    dead: dict[str, str] = field(default_factory=dict)
-    """URL -> class of the error: http_4xx, http_5xx, redirect, connect."""
+    failed: dict[str, str] = field(default_factory=dict)
+    """Class of the error by URL: http_4xx, http_5xx, redirect, connect."""
     excluded: set[str] = field(default_factory=set)
-    """By robots.txt, or by the network guard."""
+    """URLs that robots.txt or the network guard excludes."""
     hops: int = 0
-    """Requests that end redirected: a URL that a chain comes by twice counts twice."""
+    """Number of redirected requests. A URL that occurs twice in a chain counts twice."""
     titles: dict[str, str] = field(default_factory=dict)
-    """Of the HTML pages among ``done``."""
+    """Titles of the HTML pages in ``done``."""
 
     @property
     def seen(self) -> set[str]:
-        return self.done | self.redirected | self.dead.keys() | self.excluded
+        return self.done | self.redirected | self.failed.keys() | self.excluded
 
 
 class _Step:
@@ -71,7 +71,7 @@ class _Walk:
             self._scope.add(host)
             self._permitted.add(host)
             self._push(_Step(host, path, seed=True))
-        # The seeds' redirects first: where they end widens the scope for every other page.
+        # Redirects of the seeds are first, because their targets widen the scope for every other page.
         self._drain()
         while self._pages:
             for link in self._pages.pop().links:
@@ -95,7 +95,7 @@ class _Walk:
         if step.host not in self._permitted and not self._allow_private:
             result.excluded.add(url)
         elif step.host == DEAD:
-            result.dead[url] = "connect"
+            result.failed[url] = "connect"
         elif self._obey_robots and step.host in self._spec.robots_hosts and step.path.startswith("/private/"):
             result.excluded.add(url)
         elif step.host == CANARY:
@@ -106,9 +106,9 @@ class _Walk:
     def _take(self, step: _Step, url: str, page: PageSpec | None) -> None:
         result = self.result
         if page is None or 400 <= page.status < 500:
-            result.dead[url] = "http_4xx"
+            result.failed[url] = "http_4xx"
         elif page.status >= 500:
-            result.dead[url] = "http_5xx"
+            result.failed[url] = "http_5xx"
         elif page.location is not None:
             self._redirect(step, url, page.location)
         else:
@@ -121,7 +121,7 @@ class _Walk:
         chain = (*step.chain, (step.host, step.path))
         visits = chain.count((target.host, target.path))
         if visits >= MAX_VISITS or len(chain) > MAX_REDIRECTS:
-            self.result.dead[url] = "redirect"
+            self.result.failed[url] = "redirect"
             return
         self.result.redirected.add(url)
         self.result.hops += 1
@@ -132,7 +132,7 @@ class _Walk:
             return
         following = _Step(target.host, target.path, chain, step.seed)
         if visits:
-            # The chain has been there before: the page is wanted although its URL was seen.
+            # The chain has been at this URL before: the page is wanted although its URL was seen.
             self._queue.append(following)
         else:
             self._push(following)
@@ -148,9 +148,9 @@ def expected(
     canary_url: str = "",
     dead_url: str = "",
 ) -> Expected:
-    """The end of a crawl by the built-in spider from ``seeds`` (URLs of this web; default: every host's root).
+    """Return the expected result of a crawl by the built-in spider.
 
-    ``urls`` are the hosts' roots, in order.
+    ``seeds`` are URLs of this web; the default is the root of every host. ``urls`` are the roots of all hosts in order.
     """
     bases = bases_of(urls, canary_url, dead_url)
     places = [_host_and_path(bases, url) for url in (urls if seeds is None else seeds)]

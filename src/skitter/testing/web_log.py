@@ -1,4 +1,4 @@
-"""The request log of the synthetic web, for tests of politeness and of refetching."""
+"""Request log of the synthetic web, for tests of politeness and refetching."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ class Hit(NamedTuple):
     """One request as the server saw it."""
 
     at: float
-    """Arrival, by the machine's monotonic clock: the same for all its processes."""
+    """Time of arrival, by the monotonic clock that all processes of the machine share."""
     host: int
     """Index of the host; -1 is the canary."""
     path: str
     status: int
     in_flight: int
-    """Requests that this host was working on, this one included."""
+    """Requests in flight at this host, including this one."""
     everywhere: int = 0
-    """Requests that all hosts together were working on: they share one address."""
+    """Requests in flight at all hosts together, which share one address."""
 
 
 class RequestLog:
-    """A log of requests in memory, or as lines of JSON in a file; ``keep=False`` without a file keeps nothing."""
+    """Log of requests in memory, or as lines of JSON in a file. ``keep=False`` without a file keeps nothing."""
 
     def __init__(self, path: Path | None, *, keep: bool) -> None:
         self._path = path
@@ -48,7 +48,8 @@ class RequestLog:
             f'{{"at": {hit.at:.6f}, "host": {hit.host}, "path": {json.dumps(hit.path)}, '
             f'"status": {hit.status}, "in_flight": {hit.in_flight}, "everywhere": {hit.everywhere}}}\n'
         )
-        # Soon, but not per request: someone may be reading along, and a system call a line is dear.
+        # Flushed soon, but not per request: another process may read the log meanwhile, and a system call per line is
+        # expensive.
         if self._flush_timer is None:
             self._flush_timer = asyncio.get_running_loop().call_later(_FLUSH_SECONDS, self.flush)
 
@@ -75,6 +76,6 @@ class RequestLog:
 
 
 def read_log(path: str | Path) -> list[Hit]:
-    """The requests in a log file, in order of arrival; a last line still being written is left out."""
+    """Return the requests in a log file, in order of arrival, without a last line that is still being written."""
     text = Path(path).read_text(encoding="utf-8")
     return [Hit(**json.loads(line)) for line in text.split("\n")[:-1]]

@@ -1,12 +1,11 @@
-"""The synthetic web as pure values: which pages exist, what each one answers, where it links to.
+"""Pages of the synthetic web as pure values: which pages exist, their answers and their links.
 
-``page(spec, host, index)`` depends on nothing but its arguments, so a test can know the whole web
-without a server. Pages of a host form a binary tree (page i links to 2i+1 and 2i+2) with random
-links on top; page 0 is ``/``. Whatever has no links of its own (redirects, errors, files) is put
-on the leaves of the tree only, so every other page stays reachable from page 0.
+``page(spec, host, index)`` depends only on its arguments, so a test can compute the whole web
+without a server. The pages of a host form a binary tree (page i links to 2i+1 and 2i+2) with additional
+random links; page 0 is ``/``. Pages without links (redirects, errors, files) are only placed on
+leaves of the tree, so every other page is reachable from page 0.
 
-Writing a page as bytes is left to ``web_render``, serving it to ``web_server``, and walking the
-graph to ``web_expected``.
+``web_render`` writes a page as bytes, ``web_server`` serves it, and ``web_expected`` walks the graph.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _ROUTE = re.compile(r"/(?:p/|private/|files/|~user/|q\?a=|hop/)([0-9]{1,9})(?:/(
 
 
 class Link(NamedTuple):
-    """Where a link leads, and in which of its possible forms the href is written."""
+    """Destination of a link, and the form in which its href is written."""
 
     host: int
     path: str
@@ -37,7 +36,7 @@ class Link(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class PageSpec:
-    """The response of one URL. ``links`` are those that count; decoys are added when it is written."""
+    """Response of one URL. ``links`` are the real links; decoys are added when the page is rendered."""
 
     kind: str
     host: int
@@ -50,10 +49,10 @@ class PageSpec:
     location: Link | None = None
     delay_seconds: float = 0.0
     failures: int = 0
-    """This many first requests are answered with ``first_status``."""
+    """Number of first requests that are answered with ``first_status``."""
     first_status: int = 0
     retry_after_seconds: int | None = None
-    """Sent with ``first_status``."""
+    """Retry-After that is sent with ``first_status``."""
 
     @property
     def title(self) -> str:
@@ -65,7 +64,7 @@ class PageSpec:
 
 
 class _Plan:
-    """Which page of each host has which kind; worked out once per spec, host by host."""
+    """Kind of each page of each host, computed once per spec."""
 
     def __init__(self, spec: WebSpec) -> None:
         self._spec = spec
@@ -83,7 +82,7 @@ class _Plan:
         if spec.canary:
             on_leaves.insert(0, "redirect_canary")
         if spec.dead_host:
-            on_leaves.insert(0, "redirect_dead")
+            on_leaves.insert(0, "redirect_failed")
         anywhere = self._wanted(ANYWHERE, host)
         rng = random.Random(f"{spec.seed}/{host}/kinds")
         leaves = range(max(1, total // 2), total)
@@ -124,12 +123,12 @@ def _path(spec: WebSpec, kinds: dict[int, str], index: int) -> str:
 
 
 def path_of(spec: WebSpec, host: int, index: int) -> str:
-    """Path and query of a page, in canonical form."""
+    """Return path and query of a page in canonical form."""
     return _path(spec, _plan(spec).kinds(host), index)
 
 
 def page(spec: WebSpec, host: int, index: int, hop: int = 0) -> PageSpec:
-    """Page ``index`` of a host; ``hop`` is the place on the way of a redirect that has several."""
+    """Return page ``index`` of a host. ``hop`` is the position in a redirect with several hops."""
     plan = _plan(spec)
     kinds = plan.kinds(host)
     kind = kinds.get(index, "page")
@@ -175,7 +174,7 @@ def _target(spec: WebSpec, plan: _Plan, host: int, index: int, hop: int, kind: s
         return Link(host, _path(spec, plan.kinds(host), index), form)
     if kind == "redirect_canary":
         return Link(CANARY, f"/redirected/{host}", "absolute")
-    if kind == "redirect_dead":
+    if kind == "redirect_failed":
         return Link(DEAD, f"/redirected/{host}", "absolute")
     # Inner pages only: a redirect ends at a page, so its outcome does not depend on the order of the crawl.
     inner = rng.randrange(max(1, spec.pages_per_host // 2))
@@ -215,7 +214,7 @@ def _links(spec: WebSpec, plan: _Plan, host: int, index: int, kind: str, rng: ra
 
 
 def answer(spec: WebSpec, host: int, path: str) -> PageSpec | None:
-    """The page behind a path and query as a client sent them, in any of their spellings; None is 404."""
+    """Return the page for a path and query in any spelling, or None for a 404."""
     if path == "/":
         return page(spec, host, 0)
     path = _canonical(path)
@@ -238,7 +237,7 @@ def answer(spec: WebSpec, host: int, path: str) -> PageSpec | None:
 
 
 def robots(spec: WebSpec, host: int) -> str | None:
-    """The text of a host's robots.txt; None where it has none."""
+    """Return the robots.txt of a host, or None if it has none."""
     if host not in spec.robots_hosts:
         return None
     delay = f"Crawl-delay: {spec.crawl_delay_seconds:g}\n" if spec.crawl_delay_seconds else ""
@@ -246,7 +245,7 @@ def robots(spec: WebSpec, host: int) -> str | None:
 
 
 def _canonical(path: str) -> str:
-    # Only what this web's own spellings need; skitter.model.url knows the whole rule.
+    # Handles only the spellings of this web; skitter.model.url has the complete rule.
     path, _, query = unquote(path).partition("?")
     if query:
         query = "&".join(sorted(field for field in query.split("&") if field))

@@ -1,8 +1,8 @@
-"""A page of the synthetic web as bytes: HTML with its links in many spellings, files, odd encodings.
+"""Rendering of synthetic pages as bytes: HTML with links in many spellings, files, unusual encodings.
 
-Decoys stand beside the real links: hrefs that are no web address, links inside comments, scripts
-and files. All that could be fetched among them lie under ``/trap/``, so that a crawler which
-follows one is seen in the server's log.
+Decoys are added to the real links: hrefs that are not web addresses, and links inside comments, scripts
+and files. Decoys that could be fetched are under ``/trap/``, so the log of the server shows whether a
+crawler follows one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SAMPLE = {
     "utf_16": "Ünïcödé, Ελληνικά, 東京",
     "wrong_label": "Съешь же ещё этих мягких французских булок",
 }
-"""Text in the ``<h1>`` of pages in odd encodings: what a correct decoding shows (wrong_label: cannot)."""
+"""Text in the ``<h1>`` of pages in unusual encodings, as correctly decoded (impossible for wrong_label)."""
 
 _CODECS = {"windows_1251": "cp1251", "wrong_label": "cp1251", "shift_jis": "shift_jis"}
 _CONTENT_TYPES = {
@@ -46,7 +46,7 @@ _WORDS = ("amber", "bridge", "candle", "drift", "ember", "garden", "harbour", "l
 
 
 class Body:
-    """The bytes of a page with the headers that depend on them."""
+    """Bytes of a page with the headers that depend on them."""
 
     __slots__ = ("bytes", "headers")
 
@@ -56,9 +56,9 @@ class Body:
 
 
 def render(spec: WebSpec, page: PageSpec, bases: Mapping[int, str], *, compressed: bool = True) -> Body:
-    """A page as it is sent; ``bases`` (see ``bases_of``) says where each host is, for the links.
+    """Return a page as it is sent. ``bases`` (see ``bases_of``) has the root of each host, for the links.
 
-    ``compressed``: the client accepts gzip and deflate.
+    ``compressed``: whether the client accepts gzip and deflate.
     """
     if page.location is not None:
         href = _href(page.location, page.host, page.path, bases)
@@ -146,7 +146,7 @@ def _html(spec: WebSpec, page: PageSpec, bases: Mapping[int, str]) -> str:
 
 
 def _broken(hrefs: list[str]) -> str:
-    """The same links as a careless author writes them, and everything that only looks like one."""
+    """Return the same links in malformed HTML, together with text that only looks like links."""
     parts = [_DECOYS, "<table><tr><td>\x00<b><i>never closed</b><p></div></span>"]
     for place, href in enumerate(hrefs):
         style = place % 4

@@ -1,6 +1,6 @@
-"""Serves a synthetic web on loopback from the running event loop, one port per host, and logs every request.
+"""Server of a synthetic web: runs in the current event loop on loopback, one port per host, and logs every request.
 
-A small HTTP/1.1 server of its own: GET and HEAD, keep-alive, no TLS. Anything heavier would spend
+It is a small HTTP/1.1 server with GET, HEAD and keep-alive, without TLS. Anything heavier would use
 the cores that the crawler under test needs.
 """
 
@@ -28,7 +28,7 @@ _HTML = [("Content-Type", "text/html; charset=utf-8")]
 
 
 class _Prepared(NamedTuple):
-    """An answer ready to be written."""
+    """Answer that is ready to be written."""
 
     status: int
     head_bytes: int
@@ -37,19 +37,19 @@ class _Prepared(NamedTuple):
 
 
 class SyntheticWeb:
-    """``async with SyntheticWeb(spec) as web: web.urls[0]``.
+    """Server of a synthetic web, used as ``async with SyntheticWeb(spec) as web: web.urls[0]``.
 
-    Requests are logged to ``log_path`` when it is given, else in memory unless ``keep_log`` is false.
+    Requests are logged to ``log_path`` if it is given, or else in memory unless ``keep_log`` is False.
     """
 
     def __init__(self, spec: WebSpec, *, log_path: str | Path | None = None, keep_log: bool = True) -> None:
         self.spec = spec
         self.urls: tuple[str, ...] = ()
-        """The root of each host, in order."""
+        """Root URL of each host, in order."""
         self.canary_url = ""
         self.dead_url = ""
         self.trap_urls: tuple[str, ...] = ()
-        """The roots of the hosts without an end, as ``WebSpec.traps`` names them; their indexes follow the others'."""
+        """Root URLs of the endless hosts, in the order of ``WebSpec.traps``. Their indexes follow the other hosts."""
         self._log = RequestLog(None if log_path is None else Path(log_path), keep=keep_log)
         self._in_flight: dict[int, int] = {}
         self._everywhere = 0
@@ -79,7 +79,7 @@ class SyntheticWeb:
         if spec.canary:
             self.canary_url = await self._listen(CANARY, spec.hosts)
         if spec.dead_host:
-            # Bound and not listening: connecting is refused, and nobody else can take the port meanwhile.
+            # Bound but not listening: connections are refused, and no other process can take the port meanwhile.
             self._dead_socket = self._bound(spec.hosts + 1)
             self.dead_url = _url(self._dead_socket)
         first = spec.hosts + 2
@@ -105,7 +105,7 @@ class SyntheticWeb:
         return bound
 
     async def stop(self) -> None:
-        """Close every port and connection, and the log."""
+        """Close all ports and connections, and the log."""
         for server in self._servers:
             server.close()
         for connection in list(self.connections):
@@ -119,19 +119,19 @@ class SyntheticWeb:
         self._log.close()
 
     def log(self) -> list[Hit]:
-        """Every request so far, in order of arrival."""
+        """Return all requests so far, in order of arrival."""
         return self._log.read()
 
     def write_log(self) -> None:
-        """Have every request so far in the log file."""
+        """Write all requests so far to the log file."""
         self._log.flush()
 
     def expected(self, seeds: Iterable[str] | None = None, **options: Any) -> Expected:
-        """What a crawl of this web ends with; see ``skitter.testing.web.expected``."""
+        """Return the expected result of a crawl of this web; see ``skitter.testing.web.expected``."""
         return expected(self.spec, self.urls, seeds, canary_url=self.canary_url, dead_url=self.dead_url, **options)
 
     def arrived(self, host: int, target: bytes, encodings: bytes) -> tuple[_Prepared, float]:
-        """Count and log a request; its answer, and how long to wait before it is sent."""
+        """Count and log a request. Return its answer and the delay before it is sent, in seconds."""
         in_flight = self._in_flight[host] = self._in_flight[host] + 1
         self._everywhere += 1
         compressed = b"gzip" in encodings or b"deflate" in encodings
@@ -148,7 +148,7 @@ class SyntheticWeb:
         return prepared, page.delay_seconds if page is not None else 0.0
 
     def left(self, host: int) -> None:
-        """A request has its answer, or its client is gone."""
+        """Count a request that has been answered, or whose client has disconnected."""
         self._in_flight[host] -= 1
         self._everywhere -= 1
 
@@ -171,7 +171,7 @@ class SyntheticWeb:
 
 
 class _Connection(asyncio.Protocol):
-    """One client connection: requests are answered one after another."""
+    """Client connection, which answers requests one after the other."""
 
     def __init__(self, web: SyntheticWeb, host: int) -> None:
         self._web = web
@@ -181,7 +181,7 @@ class _Connection(asyncio.Protocol):
         self._waiting: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is none by inheritance
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transport does not inherit from it
         self._web.connections.add(self)
 
     def connection_lost(self, _: Exception | None) -> None:
@@ -218,7 +218,7 @@ class _Connection(asyncio.Protocol):
             return
         method, target, version = words
         if method not in (b"GET", b"HEAD"):
-            # Closes as well, so that a body which follows is not read as a request.
+            # This also closes the connection, so that a body that follows is not read as a request.
             self._refuse(405)
             return
         headers = rest.lower()

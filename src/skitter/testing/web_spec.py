@@ -1,4 +1,4 @@
-"""A synthetic web in a few numbers, and the kinds of pages it may have."""
+"""Parameters of a synthetic web, and the kinds of its pages."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import Any
 from skitter.testing.web_traps import KINDS
 
 CANARY = -1
-"""Host index of the canary: a server that a well-guarded crawl never touches."""
+"""Host index of the canary: a server that a crawl must never connect to."""
 DEAD = -2
-"""Host index of the dead host: its port is taken and nobody listens."""
+"""Host index of the dead host: its port is reserved and nothing listens on it."""
 
 REDIRECTS = {
     "redirect_301": 1,
@@ -25,9 +25,9 @@ REDIRECTS = {
     "redirect_away": 1,
     "redirect_long": 12,
     "redirect_canary": 1,
-    "redirect_dead": 1,
+    "redirect_failed": 1,
 }
-"""Kinds that redirect, and after how many hops: ``/hop/INDEX/K`` is the K-th one on the way."""
+"""Kinds of redirects with their number of hops. ``/hop/INDEX/K`` is the K-th hop."""
 
 FILES = {
     "text": ("txt", "text/plain; charset=utf-8"),
@@ -36,7 +36,7 @@ FILES = {
     "json": ("json", "application/json"),
 }
 COPIES = 3
-"""Session URLs under which a page of the kind ``copies`` appears again, byte for byte."""
+"""Number of session URLs under which a page of the kind ``copies`` appears again, byte for byte."""
 
 ON_LEAVES: dict[str, tuple[str, ...]] = {
     "redirects": tuple(REDIRECTS)[:9],
@@ -47,63 +47,64 @@ ON_LEAVES: dict[str, tuple[str, ...]] = {
     "private": ("private",),
     "duplicates": ("copies",),
 }
-"""Field of WebSpec with their share -> kinds that take turns; on leaves of the tree, as they have no links."""
+"""Kinds by the field of WebSpec that has their share; the kinds of a field alternate. These pages have no links, so
+they are leaves of the tree."""
 ANYWHERE: dict[str, tuple[str, ...]] = {
     "slow": ("slow",),
     "encodings": ("utf8_unlabelled", "windows_1251", "shift_jis", "utf_16", "wrong_label"),
     "compressed": ("gzip", "deflate", "chunked"),
     "broken": ("broken", "based"),
 }
-"""The same for pages that have links, and may stand anywhere."""
+"""The same for pages that have links and may be anywhere in the tree."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class WebSpec:
-    """A whole web in a few numbers. Shares are of a host's pages; a share above 0 gives at least one page."""
+    """Parameters of a synthetic web. A share is a fraction of the pages of a host; above 0 it is at least one page."""
 
     seed: int = 1
     hosts: int = 5
     pages_per_host: int = 100
     links_per_page: int = 10
     page_bytes: int = 2048
-    """Size of an HTML page before compression; a page whose links need more is larger."""
+    """Size of an HTML page before compression. A page is larger if its links need more space."""
     cross_host_links: float = 0.1
     """Share of the random links that lead to another host."""
     variations: bool = True
-    """Write one URL in many ways: escapes, case, dot segments, fragments, order of parameters."""
+    """Whether links spell a URL in different ways: escapes, case, dot segments, fragments, order of parameters."""
     redirects: float = 0.08
     errors: float = 0.04
-    """404, 410, 500 for ever, 500 that recovers."""
+    """Share of pages with errors: 404, 410, permanent 500, and 500 that recovers."""
     blocks: float = 0.01
-    """503 that recovers, and one 429 with Retry-After. Each holds its whole host up for a while."""
+    """Share of pages with 503 that recovers, and one 429 with Retry-After. Each delays its whole host for a while."""
     failures_before_ok: int = 1
-    """How often a page that recovers fails first. Keep it below the crawl's max_attempts."""
+    """Number of times that a page fails before it recovers. Keep it below the setting ``max_attempts`` of the crawl."""
     retry_after_seconds: int = 1
     slow: float = 0.03
     slow_seconds: tuple[float, float] = (0.05, 0.2)
     latency_seconds: float = 0.0
-    """Before every answer, so that requests in flight can be counted."""
+    """Delay before every answer, so that requests in flight can be counted."""
     encodings: float = 0.05
     compressed: float = 0.06
     files: float = 0.04
-    """Answers that are no HTML, with text inside that looks like links."""
+    """Share of answers that are not HTML but contain text that looks like links."""
     broken: float = 0.06
     empty: float = 0.01
     duplicates: float = 0.01
     private: float = 0.03
-    """Pages under /private/."""
+    """Share of pages under ``/private/``."""
     robots_hosts: tuple[int, ...] = (1,)
-    """Hosts whose robots.txt disallows /private/; the others have none (404)."""
+    """Hosts whose robots.txt disallows ``/private/``. Other hosts have no robots.txt (404)."""
     crawl_delay_seconds: float = 0.0
-    """Crawl-delay in those robots.txt; 0 leaves it out."""
+    """Crawl-delay in these robots.txt files; 0 omits it."""
     dead_host: bool = False
-    """Each host has a link and a redirect to a closed port."""
+    """Whether each host has a link and a redirect to a closed port."""
     canary: bool = False
-    """Each host has a link and a redirect to a server that no seed permits."""
+    """Whether each host has a link and a redirect to a server that no seed permits."""
     traps: tuple[str, ...] = ()
-    """A host without an end for each of these kinds (``web_traps.KINDS``), which no page of the others links to."""
+    """Kinds of crawler traps (``web_traps.KINDS``). Each adds an endless host that no page of other hosts links to."""
     base_port: int = 0
-    """Host i listens on base_port + i; 0 takes free ports."""
+    """Host i listens on ``base_port + i``; 0 uses free ports."""
 
     def __post_init__(self) -> None:
         if unknown := set(self.traps) - set(KINDS):
@@ -113,13 +114,13 @@ class WebSpec:
 
     @classmethod
     def plain(cls, **changes: Any) -> WebSpec:
-        """Nothing but ordinary pages that link to each other."""
+        """Return a web of ordinary pages that link to each other."""
         shares: dict[str, Any] = dict.fromkeys((*ON_LEAVES, *ANYWHERE), 0.0)
         return cls(**(shares | {"variations": False, "robots_hosts": ()} | changes))
 
     @classmethod
     def demo(cls) -> WebSpec:
-        """Three small hosts with a bit of everything."""
+        """Return a web of three small hosts with pages of all kinds."""
         return cls(hosts=3, pages_per_host=100)
 
     def replace(self, **changes: Any) -> WebSpec:
@@ -141,6 +142,6 @@ class WebSpec:
 
 
 def bases_of(urls: Sequence[str], canary_url: str = "", dead_url: str = "") -> dict[int, str]:
-    """Host index -> its root without the slash."""
+    """Return the root URL of each host, without the slash, by host index."""
     bases = {host: url.rstrip("/") for host, url in enumerate(urls)}
     return bases | {CANARY: canary_url.rstrip("/"), DEAD: dead_url.rstrip("/")}

@@ -1,7 +1,7 @@
 """Crawler traps for a synthetic web: hosts with endless pages, computed from their URLs.
 
-Every page of such a host is told by its path and query, and always leads to more. ``session`` alone has an end: twenty
-pages, under as many URLs as there are session ids.
+The path and query determine every page of such a host, and every page links to more. Only ``session`` is finite: it has
+twenty pages, under as many URLs as there are session ids.
 """
 
 from __future__ import annotations
@@ -10,16 +10,16 @@ import hashlib
 from datetime import date, timedelta
 
 KINDS = ("path", "calendar", "session", "parameters", "same", "maze")
-"""path: each page leads one folder deeper. calendar: to the next day, the day before and the next month. session: each
-link has a session id of its own. parameters: each link switches one of many facets on or off. same: pages that differ
-in their number alone. maze: pages that differ, and lead to two more."""
+"""path: each page links one folder deeper. calendar: pages link to the next day, the day before and the next month.
+session: each link has its own session id. parameters: each link switches one of many facets on or off. same: pages that
+differ only in their number. maze: pages that differ and link to two more."""
 SESSION_PAGES = 20
 _FACETS = ("red green blue black white small large cotton wool silk linen sale fresh used cheap rare".split())[:16]
 _TOKEN = 16
 
 
 def trap_page(kind: str, target: str) -> str | None:
-    """The page behind a path and query of a host of this kind; None is 404."""
+    """Return the page for a path and query of a host of this kind, or None for a 404."""
     path, _, query = target.partition("?")
     if path == "/robots.txt":
         return None
@@ -75,7 +75,7 @@ def _maze(path: str, _: str) -> Made:
 
 
 def _spelled(number: int) -> str:
-    """In letters, so that pages differ in their words."""
+    """Return the number spelled in letters, so that pages differ in their words."""
     return "".join(("ba", "be", "bi", "bo", "bu", "da", "de", "di", "do", "du")[int(digit)] for digit in str(number))
 
 

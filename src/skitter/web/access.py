@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from aiohttp import web
 
 from skitter.errors import UsageError
+from skitter.server_url import is_loopback
 from skitter.web.credentials import EVERYBODY, Credential, TokenFile
 from skitter.web.frontier_routes import RefusedError
 from skitter.web.users import Session, UserFile
@@ -27,6 +28,8 @@ HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
+    # Strangers need not know which versions of Python and its packages answer.
+    "Server": "skitter",
 }
 _HOST = re.compile(r"(?:\[([0-9a-fA-F:.]+)\]|([\w.-]+))(?::\d+)?", re.ASCII)
 _SAFE_METHODS = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -59,11 +62,10 @@ class Access:
         """Who sends a request; None: nobody that is known. 401 for a token that nobody has."""
         if self.is_open:
             return EVERYBODY
-        scheme, _, token = request.headers.get("Authorization", "").partition(" ")
-        if scheme:
-            found = self._tokens.of_token(token.strip()) if self._tokens and scheme.lower() == "bearer" else None
+        if (token := _bearer_token(request)) is not None:
+            found = self._tokens.of_token(token) if self._tokens else None
             if found is None:
-                raise not_known("the master knows no such credential")
+                raise not_known("the master does not know this credential")
             return found
         if (session := self.session_of(request)) is not None:
             return session[0]
@@ -86,14 +88,18 @@ class Access:
         if self.is_open and not is_loopback(_host_name(host)):
             raise RefusedError(
                 421,
-                "not a name of this machine in the Host header",
-                hint="use 127.0.0.1 or localhost, or give it users",
+                "the Host header does not name this machine",
+                hint="use 127.0.0.1 or localhost, or start the master with users",
             )
-        if request.method in _SAFE_METHODS or "Authorization" in request.headers:
+        # Where there are no credentials, the header proves nothing.
+        has_token = _bearer_token(request) is not None and not self.is_open
+        if request.method in _SAFE_METHODS or has_token:
             return
         origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site", "same-origin")
         if (origin is not None and origin.lower() != self.origin_of(request)) or site not in ("same-origin", "none"):
-            raise RefusedError(403, "a change from a page of another site", hint="use the dashboard, or send a token")
+            raise RefusedError(
+                403, "the change comes from a page of another site", hint="use the dashboard, or send a token"
+            )
 
     def origin_of(self, request: web.Request) -> str:
         """Our own origin, as the browser that sends a request sees it."""
@@ -133,18 +139,16 @@ def is_public(path: str) -> bool:
     return path in PUBLIC_PATHS or path.startswith(PUBLIC_PREFIX)
 
 
-def not_known(message: str = "the master asks for a credential") -> RefusedError:
+def not_known(message: str = "the master requires a credential") -> RefusedError:
     """The error for a request without a known credential."""
     hint = "log in, or set SKITTER_TOKEN, or name a file with the token: https://HOST:PORT?token_file=FILE"
     return RefusedError(401, message, hint=hint)
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address reaches this machine only."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
+def _bearer_token(request: web.Request) -> str | None:
+    """The token of a request. Other schemes are a reverse proxy's own: browsers send them along with a session."""
+    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else None
 
 
 def _host_name(host: str) -> str:
@@ -158,5 +162,6 @@ def _network(text: str) -> Network:
         return ipaddress.ip_network(text, strict=False)
     except ValueError as error:
         raise UsageError(
-            f"not an address: --trusted-proxy {text}", hint="as in 10.0.0.7 or 10.0.0.0/24: that of the proxy itself"
+            f"not an address: --trusted-proxy {text}",
+            hint="give the address of the proxy itself, as in 10.0.0.7 or 10.0.0.0/24",
         ) from error

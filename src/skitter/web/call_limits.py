@@ -38,7 +38,7 @@ class CallLimits:
             or self._of_one[name] >= MAX_CALLS_OF_ONE
             or (self._bytes and self._bytes + body_bytes > MAX_BYTES)
         ):
-            raise BusyError("the master is busy: too many calls are under way", hint="it is asked again by itself")
+            raise BusyError("the master is busy: too many calls are running", hint="the client will try again")
         self.calls += 1
         self._of_one[name] += 1
         self._bytes += body_bytes
@@ -55,7 +55,7 @@ class CallLimits:
     def waiting(self, name: str) -> Iterator[None]:
         """Count a worker of a credential that waits while the body of this lasts; BusyError if there are too many."""
         if self._waiting[name] >= MAX_WAITERS_OF_ONE:
-            raise BusyError("the master is busy: too many workers wait", hint="it is asked again by itself")
+            raise BusyError("the master is busy: too many workers wait", hint="the client will try again")
         self._waiting[name] += 1
         try:
             yield

@@ -6,15 +6,22 @@ import asyncio
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
+
+from skitter.web.access import HEADERS
 
 MAX_CONNECTIONS = 20_000
 FIRST_REQUEST_SECONDS = 10.0
 """For the headers of the first request: who sends them byte by byte is cut off."""
+TAKE_SECONDS = 30.0
+"""For a client to take something of what waits for it: one that does not read at all is cut off."""
 LINGER_SECONDS = 2.0
 """For the rest of a body that nobody reads, because its request was refused."""
 KEEP_ALIVE_SECONDS = 75.0
 """Longer than a client keeps an idle connection."""
+MAX_LINE_BYTES = 65_536
+"""Of a request: room for the longest URL of a page as a parameter, each character escaped as four bytes."""
 
 
 class Connection(RequestHandler):
@@ -34,9 +41,11 @@ class Connection(RequestHandler):
             lingering_time=LINGER_SECONDS,
             # A body is what it says: a small one must not become a large one.
             auto_decompress=False,
+            max_line_size=MAX_LINE_BYTES,
         )
         self._server = server
         self._timer: asyncio.TimerHandle | None = None
+        self._write_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
@@ -49,7 +58,36 @@ class Connection(RequestHandler):
     def connection_lost(self, exc: BaseException | None) -> None:
         Connection.count -= 1
         self.came()
+        self._taken()
         super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        if self.transport is not None:
+            # Not closed in order: that would wait for the client again.
+            self._write_timer = asyncio.get_running_loop().call_later(TAKE_SECONDS, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        self._taken()
+        super().resume_writing()
+
+    def _taken(self) -> None:
+        if self._write_timer is not None:
+            self._write_timer.cancel()
+            self._write_timer = None
+
+    def handle_error(self, *args: Any, **options: Any) -> web.StreamResponse:
+        """The answer to what is no request, which no handler sees."""
+        answer = super().handle_error(*args, **options)
+        answer.headers.update(HEADERS)
+        return answer
+
+    def log_exception(self, *args: Any, **options: Any) -> None:
+        """Log an error of a handler; a malformed request only at DEBUG, or any stranger could fill the log."""
+        if isinstance(options.get("exc_info"), HttpProcessingError):
+            self.logger.debug(*args, **options)
+        else:
+            super().log_exception(*args, **options)
 
     def came(self) -> None:
         """Note that a whole request has come: from now on the limit is that of an idle connection."""

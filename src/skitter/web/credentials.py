@@ -89,7 +89,7 @@ class TokenFile:
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(
                 f"the tokens cannot be read: {self._path}: {error}",
-                hint=f"it is for its owner alone: chmod 600 {self._path}",
+                hint=f"only its owner may read it: chmod 600 {self._path}",
             ) from error
         by_digest: dict[bytes, Credential] = {}
         by_name: dict[str, Credential] = {}
@@ -111,20 +111,20 @@ class TokenFile:
         # What is wrong is not quoted: it may be a token.
         where = f"{self._path}, line {number}"
         if len(words) < 2 or words[0] not in ROLES:
-            raise UsageError(f"not a line of a token file: {where}", hint=_FORM)
+            raise UsageError(f"invalid line of a token file: {where}", hint=_FORM)
         token = words[1]
         if token.startswith(_CERTIFICATE) and "@" in token:
             # It stands behind the names of workers, after an @.
-            raise UsageError(f"a certificate's name with an @: {where}", hint="name one of its DNS names")
+            raise UsageError(f"the name of a certificate contains @: {where}", hint="name one of its DNS names")
         if len(token) < MIN_TOKEN_CHARS and not token.startswith(_CERTIFICATE):
             raise UsageError(
-                f"a token of less than {MIN_TOKEN_CHARS} characters: {where}",
-                hint="openssl rand -hex 32 makes a good one",
+                f"a token has fewer than {MIN_TOKEN_CHARS} characters: {where}",
+                hint="create one with: openssl rand -hex 32",
             )
         return ROLES[words[0]], token, tuple(words[2:])
 
 
-_FORM = f"one token alone, or lines ROLE TOKEN [JOB...]; roles: {', '.join(ROLES)}"
+_FORM = f"write one token alone, or lines ROLE TOKEN [JOB...]; roles: {', '.join(ROLES)}"
 
 
 def names_of(certificate: dict[str, Any]) -> list[str]:

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from skitter.app.audit import Trails
 from skitter.audit.mutations import MUTATIONS
+from skitter.concurrency import wait_shielded
 from skitter.dedup.hyperloglog import checked_changes
 from skitter.errors import FrontierError, JobError, UsageError, VanishedError
 from skitter.frontier.contract import acting_for
@@ -91,7 +92,7 @@ class FrontierRoutes:
     async def _call_method(self, request: web.Request) -> web.StreamResponse:
         method = wire.METHODS.get(request.match_info["method"])
         if method is None:
-            raise RefusedError(404, f"no such call: {request.path}", hint="is the client of the same version?")
+            raise RefusedError(404, f"no such call: {request.path}", hint="does the client run the same version?")
         credential, job = authorised(request, method.role), request.match_info["job"]
         with self._limits.admitted(credential.name, _length_of(request)):
             arguments = _decoded(method.read_arguments, await _body_of(request))
@@ -127,7 +128,7 @@ class FrontierRoutes:
         credential = authorised(request, Role.ADMIN)
         if credential.jobs:
             raise RefusedError(
-                403, "the audit trail has every job", hint="use a token of the role admin that is for all jobs"
+                403, "the audit trail contains all jobs", hint="use a token of the role admin for all jobs"
             )
         with self._limits.admitted(credential.name, _length_of(request)):
             asked: AskedEntries = _decoded(read_asked, await _body_of(request))
@@ -150,9 +151,9 @@ class FrontierRoutes:
         credential, job = authorised(request, Role.WORKER), request.match_info["job"]
         # No limit of calls: they cost a master next to nothing, and each has a connection, which are limited.
         if self._waiters.count >= work_waiters.MAX_WAITERS:
-            raise BusyError("the master is busy: too many workers wait", hint="it is asked again by itself")
+            raise BusyError("the master is busy: too many workers wait", hint="the client will try again")
         if _length_of(request) > MAX_WAIT_BYTES:
-            raise RefusedError(413, f"a worker that waits sends {MAX_WAIT_BYTES} bytes at most")
+            raise RefusedError(413, f"a waiting worker may send at most {MAX_WAIT_BYTES} bytes")
         asked = _decoded(wire.read_wait, await _body_of(request))
         # Written so that what is no number at all is the longest.
         timeout = asked.timeout_seconds if 0 <= asked.timeout_seconds < wire.MAX_POLL_SECONDS else wire.MAX_POLL_SECONDS
@@ -179,7 +180,7 @@ class FrontierRoutes:
                 if is_worker:
                     await self._identity.own(credential, job, frontier, arguments)
                 elif isinstance(spec := getattr(arguments, "spec", None), JobSpec) and spec.name != job:
-                    raise RefusedError(400, f"a specification of another job: {spec.name}, not {job}")
+                    raise RefusedError(400, f"the specification is of another job: {spec.name}, not {job}")
                 called = frontier if actor is None else acting_for(frontier, actor)
                 answer: Any = await getattr(called, method.name)(**msgspec.structs.asdict(arguments))
         except (JobError, VanishedError):
@@ -211,7 +212,7 @@ class FrontierRoutes:
             if len(self._answers) > ANSWERS_KEPT:
                 self._answers.popitem(last=False)
         # The waiting has an end, and the call goes on: when it is sent again, it is waited for again.
-        return await in_time(asyncio.shield(task), timeout_seconds)
+        return await in_time(wait_shielded(task), timeout_seconds)
 
 
 def actor_of(credential: Credential, request: web.Request) -> Actor:
@@ -228,7 +229,9 @@ def authorised(request: web.Request, role: Role) -> Credential:
         raise not_permitted(credential, role)
     job = request.match_info.get("job")
     if job is not None and not credential.may_see(job):
-        raise RefusedError(403, f"not a job of this credential: {job}", hint="the token file of the master lists them")
+        raise RefusedError(
+            403, f"this credential is not for the job: {job}", hint="the token file of the master lists them"
+        )
     if job is not None:
         check_job_name(job)
     return credential
@@ -238,16 +241,18 @@ def not_permitted(credential: Credential, needed: Role) -> RefusedError:
     return RefusedError(
         403,
         f"not permitted to a {credential.role.name.lower()}: this takes the role {needed.name.lower()}",
-        hint="use another token, or ask whoever keeps the token file of the master",
+        hint="use another token, or ask the administrator of the master",
     )
 
 
 def _length_of(request: web.Request) -> int:
     length = request.content_length
     if length is None:
-        raise RefusedError(411, "a call without a length", hint="send Content-Length")
+        raise RefusedError(411, "the call has no length", hint="send Content-Length")
     if length > wire.MAX_BODY_BYTES:
-        raise RefusedError(413, f"a call of more than {wire.MAX_BODY_BYTES} bytes: {length}", hint="send it in parts")
+        raise RefusedError(
+            413, f"the call has more than {wire.MAX_BODY_BYTES} bytes: {length}", hint="send it in parts"
+        )
     return length
 
 
@@ -269,7 +274,7 @@ def _decoded(read: Callable[[bytes], Any], body: bytes) -> Any:
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
         # No more than a line of it: the bytes may be hostile.
         text = str(error).partition("\n")[0][:200]
-        raise RefusedError(400, f"not a call: {text}", hint="is the client of the same version?") from error
+        raise RefusedError(400, f"invalid call: {text}", hint="does the client run the same version?") from error
 
 
 def _check_bounds(method: wire.Method, arguments: msgspec.Struct) -> None:
@@ -301,9 +306,7 @@ async def in_time(call: Awaitable[T], timeout_seconds: float | None) -> T:
         async with asyncio.timeout(timeout_seconds):
             return await call
     except TimeoutError as error:
-        raise BusyError(
-            "the store behind the master does not answer in time", hint="look at the master's log"
-        ) from error
+        raise BusyError("the store behind the master does not answer in time", hint="check the master's log") from error
 
 
 async def _answered(request: web.Request, body: bytes, status: int = 200) -> web.StreamResponse:
@@ -336,5 +339,5 @@ async def answer_error(request: web.Request, error: Exception) -> web.StreamResp
     if isinstance(error, UsageError | JobError | FrontierError):
         return await _answered(request, wire.pack_error(error), 422)
     log.error("a call failed: %s: %s: %s", request.path, type(error).__name__, error, exc_info=error)
-    failed = FrontierError("the master failed at this call", hint="look at the master's log")
+    failed = FrontierError("the master failed to answer this call", hint="check the master's log")
     return await _answered(request, wire.pack_error(failed), 500)

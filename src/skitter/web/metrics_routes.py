@@ -12,12 +12,13 @@ from aiohttp import web
 from skitter.app.frontiers import is_missing_file
 from skitter.app.schedules import CommandTarget, Schedules, ScheduleView
 from skitter.app.views.metrics import JobFigures, build_info, job_samples, jobs_samples, read_job, schedule_samples
-from skitter.errors import FormatError, FrontierError, JobError, SkitterError, VanishedError
+from skitter.cluster.process_identity import resident_bytes
+from skitter.errors import FormatError, FrontierError, JobError, SkitterError, UsageError, VanishedError
 from skitter.frontier.http.wire import Role
 from skitter.model.job import State
-from skitter.node.memory_watch import resident_bytes
 from skitter.observe import metrics
 from skitter.observe.metrics import JOB_METRICS, Sample
+from skitter.web.api.schedules import may_see_schedule
 from skitter.web.credentials import Credential
 from skitter.web.frontier_routes import RefusedError, authorised
 from skitter.web.stores import Store
@@ -56,7 +57,7 @@ class _Ready:
                 self._problem = await self._asked()
                 self._asked_at = time.monotonic()
         # Why is for the log and for those with a credential.
-        text = f"the store is away: {self._problem}\n" if self._problem else "ok\n"
+        text = f"the store is unavailable: {self._problem}\n" if self._problem else "ok\n"
         return web.Response(text=text, status=503 if self._problem else 200)
 
     async def _asked(self) -> str:
@@ -104,7 +105,7 @@ class _Scrapes:
             # One that was dropped meanwhile has no figures.
             samples += job_samples(figures) if figures is not None else ()
         samples += jobs_samples(states.values(), len(readable) - len(chosen) + len(places) - len(states))
-        samples += await self._schedules()
+        samples += await self._schedules(credential)
         return [*samples, Sample(metrics.SCRAPE_SECONDS, (), time.monotonic() - began)]
 
     async def _state(self, store: Store, job: str) -> str:
@@ -130,12 +131,18 @@ class _Scrapes:
         status = msgspec.structs.replace(figures.status, job=f"{store.name}/{job}")
         return figures._replace(status=status)
 
-    async def _schedules(self) -> Iterator[Sample]:
+    async def _schedules(self, credential: Credential) -> Iterator[Sample]:
         views: list[ScheduleView] = []
         for url in {store.schedules_url for store in self._stores}:
-            if not is_missing_file(url):
-                async with Schedules(url, check_command=_no_command) as schedules:
-                    views += await schedules.list()
+            if is_missing_file(url):
+                continue
+            try:
+                opened = Schedules(url, check_command=_no_command)
+            except UsageError:
+                # It has no place for them: another master.
+                continue
+            async with opened as schedules:
+                views += [view for view in await schedules.list() if may_see_schedule(credential, view)]
         return schedule_samples(views, time.time())
 
 

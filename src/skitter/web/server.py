@@ -15,13 +15,15 @@ import msgspec
 from aiohttp import web
 
 from skitter.app.alert_loading import store_alerts
+from skitter.app.schedules import CheckCommand
 from skitter.errors import SkitterError, UsageError
 from skitter.frontier.http import wire
 from skitter.model.job import Report
 from skitter.observe import events
+from skitter.server_url import is_loopback
 from skitter.settings import Run
 from skitter.web import frontier_routes
-from skitter.web.access import HEADERS, Access, is_loopback, is_public, not_known
+from skitter.web.access import HEADERS, Access, is_public, not_known
 from skitter.web.api.route import respond_problem
 from skitter.web.api.routes import ApiRoutes
 from skitter.web.api.session import TooManyLoginsError
@@ -31,6 +33,7 @@ from skitter.web.dashboard import add_dashboard_routes
 from skitter.web.frontier_routes import FrontierRoutes, RefusedError
 from skitter.web.metrics_routes import add_metrics_routes
 from skitter.web.stores import Store, stores_of
+from skitter.web.user_audit import UserAudit
 from skitter.web.users import UserFile
 
 DRAIN_SECONDS = 10.0
@@ -63,8 +66,14 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
 class MasterServer:
     """Serves stores until it is stopped."""
 
-    def __init__(self, config: ServerConfig, stores: Sequence[Store] | None = None) -> None:
-        """``stores``: for tests, in place of those of the URLs."""
+    def __init__(
+        self,
+        config: ServerConfig,
+        stores: Sequence[Store] | None = None,
+        *,
+        check_command: CheckCommand | None = None,
+    ) -> None:
+        """``stores``: for tests, in place of those of the URLs. ``check_command``: for schedules that users add."""
         _check(config)
         self._config = config
         self._ssl = _ssl_context(config)
@@ -76,9 +85,10 @@ class MasterServer:
         )
         self.stores = {store.name: store for store in (stores or stores_of(config.frontiers))}
         self._work = {name: FrontierRoutes(store) for name, store in self.stores.items()}
-        self._api = ApiRoutes(self.stores, self.access, self._seen_report)
+        self._api = ApiRoutes(self.stores, self.access, self._seen_report, check_command)
         self._refusals_told_at = -REFUSALS_TOLD_SECONDS
         self.app = web.Application(client_max_size=wire.MAX_BODY_BYTES, middlewares=[self._guard])
+        self.app.on_response_prepare.append(_add_headers)
         self.app.router.add_get("/healthz", _healthy)
         for place, (name, routes) in enumerate(self._work.items()):
             routes.add_to(self.app, f"{STORES_PATH}/{name}")
@@ -124,7 +134,8 @@ class MasterServer:
             await runner.cleanup()
             where = f"{self._config.host}:{self.port}"
             raise UsageError(
-                f"cannot listen: {where}: {error.strerror or error}", hint="name another address with --bind HOST:PORT"
+                f"cannot listen: {where}: {error.strerror or error}",
+                hint="choose another address with --bind HOST:PORT",
             ) from error
         self.port = server.sockets[0].getsockname()[1]
         if self._ssl is None and not is_loopback(self._config.host):
@@ -135,13 +146,16 @@ class MasterServer:
             async with contextlib.AsyncExitStack() as stack:
                 for store in self.stores.values():
                     await stack.enter_async_context(store_alerts(store, self._config.run))
+                if self.access.users is not None:
+                    audit = UserAudit(self.access.users, Path(self._config.users), list(self.stores.values()))
+                    stack.callback(asyncio.create_task(audit.run()).cancel)
                 yield self
         finally:
             server.close()
             for routes in self._work.values():
                 routes.wake_waiters()
             self._api.close_streams()
-            # It waits for running calls; what still waits for a store that is away is broken off.
+            # It waits for running calls; what still waits for a store that is unavailable is broken off.
             await runner.cleanup()
             for store in self.stores.values():
                 await store.close()
@@ -170,8 +184,6 @@ class MasterServer:
             raise
         except Exception as error:  # noqa: BLE001  whatever a store raises is told to its client
             answer = await self._refusal(request, error)
-        if not answer.prepared:
-            answer.headers.update(HEADERS)
         return answer
 
     def _admit(self, request: web.Request) -> None:
@@ -184,7 +196,7 @@ class MasterServer:
             raise not_known()
         if _is_work(request.path):
             if credential is not None and credential.kind == "user":
-                raise RefusedError(403, "workers and commands come with a token", hint="give it --token-file FILE")
+                raise RefusedError(403, "workers and commands need a token", hint="give it --token-file FILE")
             _check_version(request)
 
     async def _refusal(
@@ -212,9 +224,14 @@ def _check_version(request: web.Request) -> None:
     if request.headers.get(wire.VERSION_HEADER) != wire.VERSION:
         raise RefusedError(
             426,
-            f"another version of the wire format: this master speaks {wire.VERSION}",
+            f"another version of the wire format: this master uses {wire.VERSION}",
             hint="use the same version of skitter on both sides",
         )
+
+
+async def _add_headers(_: web.Request, response: web.StreamResponse) -> None:
+    """Protect every answer, also a stream, which is begun by its handler."""
+    response.headers.update(HEADERS)
 
 
 async def _healthy(_: web.Request) -> web.Response:
@@ -229,19 +246,19 @@ def _is_work(path: str) -> bool:
 def _check(config: ServerConfig) -> None:
     if not (config.token_file or config.users) and not is_loopback(config.host):
         raise UsageError(
-            f"without credentials a master listens on this machine only: {config.host}",
-            hint="give it --token-file FILE or --users FILE, or leave --bind away",
+            f"without credentials, a master can listen on this machine only: {config.host}",
+            hint="use --token-file FILE or --users FILE, or omit --bind",
         )
     if config.trusted_proxies and not (config.token_file or config.users):
         raise UsageError(
-            f"behind a proxy a master needs credentials: --trusted-proxy {config.trusted_proxies[0]}",
+            f"behind a proxy, a master needs credentials: --trusted-proxy {config.trusted_proxies[0]}",
             hint="give it --token-file FILE or --users FILE",
         )
     if bool(config.tls_cert) != bool(config.tls_key):
-        raise UsageError("a certificate without its key, or a key alone", hint="give both --tls-cert and --tls-key")
+        raise UsageError("a certificate and its key must be given together", hint="give both --tls-cert and --tls-key")
     if config.client_ca and not (config.tls_cert and config.token_file):
         raise UsageError(
-            "certificates of clients need TLS, and lines that say what each may do",
+            "client certificates need TLS, and a role for each",
             hint="give --tls-cert, --tls-key and --token-file with lines ROLE cert:NAME [JOB...]",
         )
 

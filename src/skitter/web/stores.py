@@ -57,7 +57,7 @@ class Store:
     async def check(self) -> None:
         """Raise FrontierError or UsageError if it cannot be served."""
         if not is_shared(self.url):
-            raise UsageError(f"lives inside one process only: {self.shown}", hint="serve sqlite:PATH or redis://HOST")
+            raise UsageError(f"exists inside one process only: {self.shown}", hint="serve sqlite:PATH or redis://HOST")
         await self.jobs()
 
     async def jobs(self) -> list[str]:
@@ -83,7 +83,7 @@ class Store:
         await self._opened.close()
 
     def _open(self, job: str) -> Frontier:
-        # Patient: a store that is away now is waited for by the call, and by its client after that.
+        # Patient: a store that is unavailable now is waited for by the call, and by its client after that.
         return open_frontier(self.url_of(job), job, create=True, patient=True)
 
 
@@ -120,7 +120,7 @@ class FolderStore(Store):
 
     async def check_job(self, job: str) -> None:
         if is_missing_file(self.url_of(job)) and job not in await self.jobs():
-            raise MissingJobError(f"no such job: {job}", hint="skitter jobs lists those that there are")
+            raise MissingJobError(f"no such job: {job}", hint="skitter jobs lists the existing jobs")
 
 
 def stores_of(frontiers: Sequence[str]) -> list[Store]:

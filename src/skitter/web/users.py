@@ -61,6 +61,8 @@ class _File(msgspec.Struct, kw_only=True):
     version: int = 1
     key: str
     users: list[User] = []
+    changed_by: str = ""
+    """Who wrote it, for the audit trail."""
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,34 +91,44 @@ class UserFile:
     def users(self) -> list[User]:
         return sorted(self._content.users, key=lambda user: user.name)
 
-    def put(self, name: str, password: str, role: str, jobs: list[str]) -> None:
-        """Add a user, or replace one."""
+    @property
+    def changed_by(self) -> str:
+        """Who changed the file last, as its writer says."""
+        return self._content.changed_by
+
+    def put(self, name: str, password: str, role: str, jobs: list[str], *, by: str = "") -> None:
+        """Add a user, or replace one. ``by``: who does, for the audit trail."""
         if not _NAME.fullmatch(name):
-            raise UsageError(f"not a name for a user: {name}", hint="letters, digits, . _ and -, as in anna")
+            raise UsageError(f"invalid user name: {name}", hint="use letters, digits, . _ and -, as in anna")
         check_role(role)
         if not MIN_PASSWORD_CHARS <= len(password) <= MAX_PASSWORD_CHARS:
             raise UsageError(
-                f"a password has {MIN_PASSWORD_CHARS} to {MAX_PASSWORD_CHARS} characters: {len(password)}",
-                hint="openssl rand -base64 18 makes a good one",
+                f"a password must have {MIN_PASSWORD_CHARS} to {MAX_PASSWORD_CHARS} characters: {len(password)}",
+                hint="create one with: openssl rand -base64 18",
             )
         salt = secrets.token_bytes(16)
         encoded = [base64.b64encode(each).decode() for each in (salt, _scrypt(password, salt))]
         user = User(name=name, role=role, jobs=jobs, salt=encoded[0], hash=encoded[1])
         with self._alone():
             self._content.users = [*(one for one in self._content.users if one.name != name), user]
-            self._write()
+            self._write(by)
 
-    def remove(self, name: str) -> bool:
+    def remove(self, name: str, *, by: str = "") -> bool:
         """Remove a user; False: there is none."""
         with self._alone():
             left = [user for user in self._content.users if user.name != name]
             if len(left) == len(self._content.users):
                 return False
             self._content.users = left
-            self._write()
+            self._write(by)
         return True
 
     # ---- a master's questions
+
+    def read_again(self) -> list[User]:
+        """The users of the file as it is now."""
+        self._look()
+        return self.users
 
     def check_password(self, name: str, password: str) -> User | None:
         """The user, if the password is right. Takes as long for a name that nobody has. For a thread."""
@@ -219,12 +231,15 @@ class UserFile:
         except OSError as error:
             raise UsageError(f"the users cannot be read: {self._path}: {error.strerror or error}", hint=hint) from error
         except (ValueError, msgspec.MsgspecError) as error:
-            raise UsageError(f"not a file of users: {self._path}", hint=hint) from error
+            raise UsageError(f"not a users file: {self._path}", hint=hint) from error
         if content.version != 1:
-            raise UsageError(f"a file of users of another version: {self._path}", hint="use the same skitter for both")
+            raise UsageError(
+                f"the users file has another version: {self._path}", hint="use the same version of skitter for both"
+            )
         return content
 
-    def _write(self) -> None:
+    def _write(self, by: str) -> None:
+        self._content.changed_by = by
         scratch = self._path.with_name(f"{self._path.name}.{os.getpid()}")
         try:
             with open(scratch, "w", encoding="utf-8", opener=private_files.opener) as file:

@@ -30,7 +30,7 @@ class CallState:
     def needs(self, needs: Iterable[str]) -> None:
         needs = tuple(sorted(set(needs)))
         if wrong := [need for need in needs if not is_need(need)]:
-            raise ValueError(f"not the name of a need: {wrong[0]!r:.100}")
+            raise ValueError(f"invalid name of a need: {wrong[0]!r:.100}")
         self._needs = needs
 
     def next(self, round_trip_seconds: float = 0.0) -> Call:

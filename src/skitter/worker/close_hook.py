@@ -61,7 +61,7 @@ async def _call(worker: str, hooks: WorkerHooks, store: WorkerStore) -> None:
 async def _renew(store: WorkerStore, worker: str) -> None:
     while True:
         await asyncio.sleep(SINK_OWNER_SECONDS / 3)
-        # If the store is away for long, another worker calls on_close once more.
+        # If the store is unavailable for long, another worker calls on_close once more.
         with contextlib.suppress(FrontierError):
             await store.claim_close(worker)
 
@@ -74,7 +74,7 @@ def close_summary(report: Report) -> CloseSummary:
         run=job.run,
         pages=counts.done,
         items=report.items,
-        failed=counts.dead,
+        failed=counts.failed,
         excluded=counts.excluded,
         redirected=counts.redirected,
         bytes=report.tally.get("bytes", 0),

@@ -29,7 +29,7 @@ def tell_commit(worker: str, outcomes: Sequence[Outcome], answer: Committed) -> 
             pages=len(accepted),
             refused=len(outcomes) - len(accepted),
             new=answer.new_links,
-            known=known + links - answer.new_links,
+            duplicates=known + links - answer.new_links,
         )
     )
     for outcome in accepted:

@@ -120,4 +120,4 @@ async def _sleep_until_due(host: _Host, delay_seconds: float, start_by: float | 
 
 
 def _late() -> LateError:
-    return LateError("the requests before it took too long")
+    return LateError("earlier requests took too long")

@@ -1,6 +1,6 @@
 """Item functions: what every item passes between the spider and the outbox, in order.
 
-They run before anything is committed. So one that raises makes its page dead, class ``callback``, exactly as a callback
+They run before anything is committed. So one that raises fails its page, class ``callback``, exactly as a callback
 that raises does: nothing of the page is kept, and ``skitter retry`` brings all of it again once the function is mended.
 To leave an item out on purpose there are DropItem, which is counted, and RejectItem, which keeps it in a rejects file.
 """
@@ -55,7 +55,7 @@ class ItemFunctions:
             if not is_item(result):
                 what = "nothing" if result is None else type(result).__name__
                 raise TypeError(
-                    f"the item function {name} returned {what}: it returns the item, or raises skitter.DropItem"
+                    f"the item function {name} returned {what}: it must return the item, or raise skitter.DropItem"
                 )
             item = result
         return item
@@ -81,7 +81,7 @@ def _built(kind: type[Any]) -> Any:
     try:
         return kind()
     except Exception as error:
-        raise _unusable(kind, "cannot be built", error) from error
+        raise _unusable(kind, "cannot be created", error) from error
 
 
 def _unusable(kind: type[Any], what: str, error: Exception) -> SpiderError:
@@ -90,7 +90,7 @@ def _unusable(kind: type[Any], what: str, error: Exception) -> SpiderError:
     place = "" if last.filename == __file__ else f" ({last.filename.rpartition('/')[2]} line {last.lineno})"
     return SpiderError(
         f"an item pipeline {what}: {kind.__name__}: {type(error).__name__}: {error}{place}",
-        hint="each worker makes one, without arguments; correct it and run the same command again",
+        hint="each worker creates one without arguments; correct it and run the same command again",
     )
 
 
@@ -125,7 +125,7 @@ def _step(spider: Spider, described: Any, trusted: Sequence[str] | None = None) 
     if not callable(function):
         raise SpiderError(
             f"not an item function: {described!r:.100}",
-            hint="a function, the name of a method of the spider, or module:function",
+            hint="use a function, the name of a method of the spider, or module:function",
         )
     return _Step(getattr(function, "__name__", repr(function)), function, _takes_two(function))
 

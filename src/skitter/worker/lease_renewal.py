@@ -21,7 +21,7 @@ from typing import Protocol, Self
 from skitter.errors import FrontierError
 from skitter.frontier.contract import WorkSource
 from skitter.model.lease import Lease
-from skitter.model.worker import WorkerCard
+from skitter.model.worker import WorkerHeartbeat
 from skitter.observe.node_counters import NodeCounters
 from skitter.policy.polling import silence_seconds
 from skitter.worker.distinct_urls import DistinctUrls
@@ -56,7 +56,7 @@ class LeaseHolder(Protocol):
         """How many workers the job has while this one waits at a master for work; 0: it does not."""
         ...
 
-    def card(self) -> WorkerCard:
+    def heartbeat(self) -> WorkerHeartbeat:
         """Who it is and what it is at; asked from another thread."""
         ...
 
@@ -74,7 +74,7 @@ async def renew_while_running(
 ) -> None:
     """Push the deadlines of everything held, at a third of a lease's length, and tell what is being done, for ever."""
     pause, rounds = _rhythm(lease_seconds)
-    told: WorkerCard | None = None
+    told: WorkerHeartbeat | None = None
     silent_until = 0.0
     for turn in itertools.count():
         leases = list(worker.held.copy().values()) if turn % rounds == 0 else []
@@ -86,11 +86,11 @@ async def renew_while_running(
                     worker.counters.called("renew", time.monotonic() - began)
                 # What was committed while we asked is no loss: the worker looks again before it acts.
                 lost([lease for lease, is_kept in zip(leases, kept, strict=True) if not is_kept])
-            card = worker.card()
+            heartbeat = worker.heartbeat()
             # Of an idle worker there is nothing new to tell, but that it lives.
-            if card != told or turn * pause >= silent_until:
-                await source.tell(worker.id, card)
-                told, silent_until = card, turn * pause + silence_seconds(lease_seconds, worker.waiting)
+            if heartbeat != told or turn * pause >= silent_until:
+                await source.tell(worker.id, heartbeat)
+                told, silent_until = heartbeat, turn * pause + silence_seconds(lease_seconds, worker.waiting)
             await worker.distinct_urls.tell(source)
         except FrontierError as error:
             log.warning("could not renew leases, will try again: %s", error)

@@ -20,6 +20,7 @@ from typing import Final
 
 import msgspec
 
+from skitter.cluster.process_identity import resident_bytes
 from skitter.errors import BrowserLostError, FormatError, FrontierError, LateError, SinkError
 from skitter.fetch.contract import Fetcher, RendersPages, slow_transfers_of
 from skitter.frontier.contract import POLL_SECONDS, WorkSource, distant_source, wait_for_turn_of
@@ -28,7 +29,7 @@ from skitter.model.job import Job, State
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import BROWSER_NEED, Fingerprinter
-from skitter.model.worker import Doing, WaitsFor, WorkerCard
+from skitter.model.worker import Doing, WaitsFor, WorkerHeartbeat
 from skitter.observe import events
 from skitter.observe.node_counters import NodeCounters
 from skitter.policy.generations import generation_seconds
@@ -91,7 +92,7 @@ class Worker:
         settings: Settings,
         by_seeds: bool = False,
         stay: bool = False,
-        card: WorkerCard | None = None,
+        heartbeat: WorkerHeartbeat | None = None,
         url_table: int = -1,
         archive: Archive | None = None,
         loop_status: LoopStatus | None = None,
@@ -100,7 +101,8 @@ class Worker:
     ) -> None:
         """``by_seeds``: links stay within the host keys of the seeds. ``stay``: wait for more work after the end.
 
-        ``card``: who it is, for people; what it is at is added. ``url_table``: a file descriptor of what the workers of
+        ``heartbeat``: who it is, for people; what it is at is added. ``url_table``: a file descriptor of what the
+        workers of
         this node know together (``url_table``). ``archive``: where its pages are written before they are committed.
         ``loop_status``: where its supervisor reads what the loop is doing. ``permit``: see ``start_permit``; it has
         begun. ``counters``: where its node has metrics.
@@ -200,7 +202,7 @@ class Worker:
         self._batching = Batching(self._standing, self._wake.set)
         self._ask_at = 0.0
         self._state = job.state
-        self._card = card or WorkerCard()
+        self._heartbeat = heartbeat or WorkerHeartbeat()
         self._asked = self._stopping = False
         self._blocked_by = self._waits_for = ""
         self._failure: Exception | None = None
@@ -289,11 +291,11 @@ class Worker:
             if lease.epoch in epochs and self._commit_queue.drop(lease):
                 task.cancel()
 
-    def card(self) -> WorkerCard:
+    def heartbeat(self) -> WorkerHeartbeat:
         """Who it is and what it is at; may be asked from another thread."""
         averages, slots = self._commit_queue.page_averages, self._settings.run.concurrency
         return msgspec.structs.replace(
-            self._card,
+            self._heartbeat,
             doing=self._doing(),
             # While every slot is taken nobody is asked, and the last answer is an old one.
             waits_for=self._shown_wait(slots),
@@ -302,6 +304,7 @@ class Worker:
             pages_per_second=round(averages.pages_per_second, 3),
             latency_seconds=round(averages.latency_seconds, 4),
             needs=tuple(sorted({*self.needs, *((BROWSER_NEED,) if self._renders else ())})),
+            memory_bytes=resident_bytes(),
             longest_calls={name: round(s, 6) for name, s in self._callback_stats.longest_seconds.copy().items()},
         )
 
@@ -343,7 +346,8 @@ class Worker:
         if self._state is State.PAUSED:
             return Doing.PAUSED
         if self._blocked_by:
-            return Doing.NO_PROXY if self._blocked_by == WaitsFor.PROXY else Doing.BLOCKED
+            doing: dict[str, Doing] = {WaitsFor.PROXY: Doing.NO_PROXY, WaitsFor.PAUSED_HOSTS: Doing.WAITING}
+            return doing.get(self._blocked_by, Doing.BLOCKED)
         return Doing.WAITING if self._asked else Doing.STARTING
 
     # ---- the loop
@@ -466,7 +470,7 @@ class Worker:
         """What others were given meanwhile, because a page had held this worker, is not to be fetched beside them."""
         leases = list(self.held.values())
         if self._tasks and not self.superseded and not self.cut_off:
-            # If the store is away, what is handed in later is refused.
+            # If the store is unavailable, what is handed in later is refused.
             kept = [True] * len(leases)
             with contextlib.suppress(FrontierError):
                 kept = await self._source.renew(self.id, leases)
@@ -500,7 +504,7 @@ class Worker:
         if self._tasks:
             await asyncio.wait(list(self._tasks), timeout=CANCEL_SECONDS)
         for lease in self._tasks.values():
-            log.warning("a callback does not let itself be cancelled: %s", name_of(lease))
+            log.warning("a callback cannot be cancelled: %s", name_of(lease))
 
     def _give_up_seeding(self) -> None:
         for task, lease in self._tasks.items():
@@ -559,7 +563,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001  whatever a damaged request raises, it costs that page alone
             reason = f"the stored request {lease.id} cannot be read: {type(error).__name__}: {error}"
             log.error("%s: %s", name_of(lease), reason)  # noqa: TRY400  a traceback would tell nothing more
-            return Outcome(lease=lease, ending=Ending.DEAD, error_class="internal", error=reason, touched=False), []
+            return Outcome(lease=lease, ending=Ending.FAILED, error_class="internal", error=reason, touched=False), []
         if (rule := self._robots_gate.rule_against(lease, request.url)) is not None:
             return Outcome(
                 lease=lease, ending=Ending.EXCLUDED, error_class="robots", error=str(rule), touched=False
@@ -602,8 +606,8 @@ class Worker:
             self.fail(error)
         else:
             text = "".join(traceback.format_exception(error))
-            log.error("a defect of skitter's own at %s:\n%s", name_of(lease), text)
-            outcome = Outcome(lease=lease, ending=Ending.DEAD, error_class="internal", error=text)
+            log.error("a defect in skitter at %s:\n%s", name_of(lease), text)
+            outcome = Outcome(lease=lease, ending=Ending.FAILED, error_class="internal", error=text)
             self._commit_queue.outcomes.append((outcome, []))
 
     def _look_around(self) -> None:

@@ -36,7 +36,7 @@ class Hook(msgspec.Struct, frozen=True):
 
 
 class HookFailure(msgspec.Struct, frozen=True):
-    """A hook failed: its page is dead."""
+    """A hook failed: its page has failed."""
 
     text: str
 
@@ -86,7 +86,7 @@ class WorkerHooks:
             result = await self._called(hook, job)
             if isinstance(result, HookFailure):
                 raise SpiderError(
-                    f"a hook failed at the start: {result.text.strip().rpartition(chr(10))[2]}",
+                    f"a hook failed in on_start: {result.text.strip().rpartition(chr(10))[2]}",
                     hint=f"correct {hook.name} and run the same command again",
                 )
 
@@ -137,7 +137,7 @@ class WorkerHooks:
                 case _:
                     if inspect.iscoroutine(result):
                         result.close()
-                    return self._refused(hook, result, "a Retry, a Ban, a Drop or None, and is no coroutine")
+                    return self._refused(hook, result, "a Retry, a Ban, a Drop or None, and must not be a coroutine")
         return None
 
     async def ask_browser_page(self, request: Request, page: Any) -> Decision | None:
@@ -209,7 +209,7 @@ class WorkerHooks:
 
     def _refused(self, hook: Hook, result: Any, expected: str) -> HookFailure:
         kind = type(result).__name__
-        failure = HookFailure(f"the hook {hook.name} returned a {kind}: it returns {expected}")
+        failure = HookFailure(f"the hook {hook.name} returned a {kind}: it must return {expected}")
         self._counted(hook, failure)
         return failure
 

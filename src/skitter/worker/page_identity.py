@@ -72,14 +72,14 @@ class PageIdentity:
             outcome = Outcome(lease=lease, ending=Ending.RETRY, proxy_news=news, error_class="proxy")
             if isinstance(answer, Page):
                 outcome.status, outcome.tally = answer.status, {"bytes": answer.wire_bytes}
-                outcome.error = f"the host does not serve its proxy (HTTP {answer.status})"
+                outcome.error = f"the host refuses the proxy (HTTP {answer.status})"
             else:
                 outcome.error = conceal(str(answer), request, None)
                 outcome.touched = news.fault is not ProxyFault.PROXY
             return outcome, []
         outcome, urls = await work
         if news is not None and news.fault is ProxyFault.UNSURE:
-            if outcome.ending is Ending.DEAD and request.errback is None and outcome.error_class not in _OF_HOOKS:
+            if outcome.ending is Ending.FAILED and request.errback is None and outcome.error_class not in _OF_HOOKS:
                 # The frontier decides whether that was the last attempt, or none.
                 outcome.ending, outcome.max_attempts = Ending.RETRY, request.max_attempts or 0
             elif outcome.ending is not Ending.RETRY:

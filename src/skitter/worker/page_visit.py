@@ -147,7 +147,7 @@ class Visitor:
                 request = with_options(request)
             except RequestError as error:
                 told = f"{error} ({error.hint})"
-                return Outcome(lease=lease, ending=Ending.DEAD, error_class="callback", error=told, touched=False), []
+                return Outcome(lease=lease, ending=Ending.FAILED, error_class="callback", error=told, touched=False), []
         if not self._fetches and request.callback != SITEMAP_CALLBACK:
             return await self._loop_status.noted(self._called(lease, request, on_send), lease)
         revisit = None if self._revisits is None else Revisit(self._revisits, lease, request)
@@ -293,13 +293,13 @@ class Visitor:
         """As ``visit``, of a function that fetches by itself; what it raises may be the network's fault."""
         if lease.proxy:
             told = "a function that fetches by itself does not use the job's pool of proxies"
-            return Outcome(lease=lease, ending=Ending.DEAD, error_class="proxy", error=told, touched=False), []
+            return Outcome(lease=lease, ending=Ending.FAILED, error_class="proxy", error=told, touched=False), []
         if on_send is not None:
             on_send()
         outcome, urls = await self._done(lease, request, Page(url=request.url, status=0, headers=[], body=b""))
         # Whether the host has answered is not known.
         outcome.news = None
-        if outcome.ending is Ending.DEAD and outcome.error_class == "callback" and not self._is_last(lease, request):
+        if outcome.ending is Ending.FAILED and outcome.error_class == "callback" and not self._is_last(lease, request):
             outcome.ending, outcome.retry_seconds = Ending.RETRY, self._backoff(lease)
             outcome.max_attempts = request.max_attempts or 0
         return outcome, urls
@@ -435,15 +435,15 @@ class Visitor:
         message: str,
         news: HostNews | None = None,
     ) -> tuple[Outcome, list[str]]:
-        """Dead for good: the errback, if there is one, has the last word. ``news``: instead of the usual."""
+        """Failed for good: the errback, if there is one, has the last word. ``news``: instead of the usual."""
         message = self._concealed(message, request, page)
-        outcome = self._outcome(lease, page, Ending.DEAD, error_class=error_class, error=message)
+        outcome = self._outcome(lease, page, Ending.FAILED, error_class=error_class, error=message)
         outcome.news = news or outcome.news
         if request.errback is None:
             return outcome, []
         response = Response(page, request) if page is not None else None
         failure = Failure(request, error_class, message, response)
-        # In one piece: a page that ends dead shows nothing of what was staged before.
+        # In one piece: a page that ends failed shows nothing of what was staged before.
         page_yield = PageYield(self._rules, lease.id, request, in_parts=False)
         errback = getattr(self._rules.spider, request.errback, None)
         if errback is None:
@@ -473,7 +473,7 @@ class Visitor:
                 changed = self._changed(lease, url, decision)
             except (FetchError, RequestError, UrlError) as error:
                 changed = await self._fail(
-                    lease, request, None, "hook", f"on_request gave what cannot be sent: {error}"
+                    lease, request, None, "hook", f"on_request returned a request that cannot be sent: {error}"
                 )
             if isinstance(changed, Request):
                 return changed
@@ -535,7 +535,7 @@ class Visitor:
         if isinstance(decision, Ban) or (isinstance(decision, Retry) and decision.new_proxy):
             if not lease.proxy:
                 name = "Ban(proxy=True)" if isinstance(decision, Ban) else "Retry(new_proxy=True)"
-                message = f"{name} in a job without a pool of proxies: {decision.reason}"
+                message = f"{name} needs a pool of proxies, and the job has none: {decision.reason}"
                 return await self._fail(lease, request, page, "hook", message)
             fault = ProxyFault.BANNED if isinstance(decision, Ban) else ProxyFault.UNWANTED
             of_page = (page.seconds, page.wire_bytes) if page is not None else (None, 0)
@@ -547,7 +547,7 @@ class Visitor:
         else:
             proxy_news = None
         if isinstance(decision, Drop):
-            outcome = self._outcome(lease, page, Ending.DEAD, error_class="dropped", error=decision.reason)
+            outcome = self._outcome(lease, page, Ending.FAILED, error_class="dropped", error=decision.reason)
         elif isinstance(decision, HookFailure):
             outcome, urls = await self._fail(lease, request, page, "hook", decision.text)
         elif self._is_last(lease, request):

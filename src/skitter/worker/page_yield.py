@@ -82,7 +82,7 @@ class LinkContext:
         name = callback.__qualname__
         if hasattr(self.spider, callback.__name__):
             return wrong(request, field, f"a method without its object ({name}): write self.{callback.__name__}")
-        return wrong(request, field, f"a function outside of it ({name})")
+        return wrong(request, field, f"a function outside the spider ({name})")
 
 
 class PageYield:
@@ -180,7 +180,7 @@ class PageYield:
             except ItemError as error:
                 self.reject(output, f"{error} ({error.hint})")
         elif output is not None:
-            raise TypeError(f"a callback yields items and Requests, not {type(output).__name__}: {output!r:.100}")
+            raise TypeError(f"a callback must yield items and Requests, not {type(output).__name__}: {output!r:.100}")
 
     def reject(self, item: Any, reason: str) -> None:
         """It cannot be stored, or must not be: it goes to the rejects file, and the page's other items go on."""
@@ -244,7 +244,7 @@ class PageYield:
             self.tally[f"skipped:{error.rule}"] += 1
             if self._is_seeding:
                 # Nobody meant to write it: pages are full of such links, but a list of seeds is not.
-                log.warning("a seed is left out: %s", error)
+                log.warning("a seed is skipped: %s", error)
             return
         if plain and (url in self._here or url in rules.known):
             self.tally["duplicates"] += 1

@@ -123,7 +123,7 @@ class Revisit:
             content_hash = self._hash_of(page)
         elif ending is Ending.REDIRECTED:
             content_hash = _hash((page.header("location") or "").encode())
-        elif outcome.error_class == "http_4xx" and ending is Ending.DEAD and not self._rules.may_pass(page.status):
+        elif outcome.error_class == "http_4xx" and ending is Ending.FAILED and not self._rules.may_pass(page.status):
             # It is gone. As long as it is, it does not change, and is asked for less and less often.
             content_hash = b""
         else:

@@ -69,7 +69,7 @@ class Seeder:
         finally:
             sending.cancel()
         if problem:
-            outcome.ending, outcome.error_class, outcome.error = Ending.DEAD, "callback", problem
+            outcome.ending, outcome.error_class, outcome.error = Ending.FAILED, "callback", problem
         return outcome, urls
 
     async def _consume(self, parts: _Parts) -> str:
@@ -132,7 +132,7 @@ class _Parts:
         """One thing that start() yielded."""
         page_yield = self._page_yield
         if is_item(output):
-            raise TypeError("start() yields Requests, not items")
+            raise TypeError("start() must yield Requests, not items")
         page_yield.take(output)
         enough = page_yield.is_large or (not self._sent and len(page_yield.links) >= FIRST_PART)
         if enough or time.monotonic() - self._sent_at >= PART_SECONDS:

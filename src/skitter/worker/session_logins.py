@@ -63,7 +63,7 @@ class SessionLogins:
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._running.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            log.warning("a login could not be begun: %s: %s", type(error).__name__, error)
+            log.warning("a login could not be started: %s: %s", type(error).__name__, error)
 
     async def _log_in(self, login: SessionLogin) -> None:
         entries: list[Entry] = []
@@ -97,12 +97,12 @@ class SessionLogins:
         else:
             found = [self._entry(login, output, place) for place, output in enumerate(outputs or ())]
         if len(found) > MAX_REQUESTS:
-            raise ValueError(f"login() yields {MAX_REQUESTS} requests at most, not {len(found)}")
+            raise ValueError(f"login() may yield at most {MAX_REQUESTS} requests, not {len(found)}")
         return found
 
     def _entry(self, login: SessionLogin, output: Any, place: int) -> Entry:
         if not isinstance(output, Request):
-            raise TypeError(f"login() yields Requests, not {type(output).__name__}: {output!r:.100}")
+            raise TypeError(f"login() must yield Requests, not {type(output).__name__}: {output!r:.100}")
         rules = self._rules
         request = output.replace(
             url=absolute(output.url),

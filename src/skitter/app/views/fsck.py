@@ -25,7 +25,9 @@ async def _refuse_at_work(frontier: Frontier) -> None:
     report = await frontier.report(0)
     name = report.job.spec.name
     if report.job.state is State.RUNNING:
-        raise JobError(f"a running job is not repaired: {name}", hint=f"pause it first: skitter pause --job {name}")
+        raise JobError(f"a running job cannot be repaired: {name}", hint=f"pause it first: skitter pause --job {name}")
     if workers := live_workers(report):
-        who = ", ".join(f"process {one.card.pid} on {one.card.host_name}" if one.card else one.id for one in workers)
-        raise JobError(f"workers are at the job: {name}: {who}", hint="end each by Ctrl-C or kill, and repair it then")
+        who = ", ".join(
+            f"process {one.heartbeat.pid} on {one.heartbeat.host_name}" if one.heartbeat else one.id for one in workers
+        )
+        raise JobError(f"workers are running: {name}: {who}", hint="stop each with Ctrl-C or kill, then repair")

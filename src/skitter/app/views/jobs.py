@@ -17,33 +17,33 @@ from skitter.model.secrets import shown_frontier
 
 
 class JobView(msgspec.Struct, frozen=True, kw_only=True):
-    """A job. Of one that cannot be read, or that has only a name, the figures are not set."""
+    """A job. If it cannot be read, or has only a name, the figures are not set."""
 
     job: str
     frontier: str
     """Its URL, without a password."""
     state: str
-    """A ``State``; ``unknown``: listed before it began, or dropped half-way; ``unreadable``: see ``problem``."""
+    """A ``State``; ``unknown``: not yet begun, or partly dropped; ``unreadable``: see ``problem``."""
     problem: str | UnsetType = UNSET
     hint: str | UnsetType = UNSET
     run: int | UnsetType = UNSET
     unfinished: int | UnsetType = UNSET
     done: int | UnsetType = UNSET
-    dead: int | UnsetType = UNSET
+    failed: int | UnsetType = UNSET
     seen: int | UnsetType = UNSET
     workers: int | UnsetType = UNSET
-    """How many are alive."""
+    """Number of live workers."""
     pages_per_second: float | UnsetType = UNSET
     spider: str | UnsetType = UNSET
-    """Empty: the built-in one."""
+    """Spider of the job; empty: the built-in one."""
     started_at: float | UnsetType = UNSET
     ended_at: float | UnsetType = UNSET
     reason: str | UnsetType = UNSET
-    """Why it was stopped."""
+    """Reason of the stop."""
     distinct: int | UnsetType = UNSET
-    """About how many distinct URLs were done in all its runs, if that was asked for."""
+    """Estimated number of distinct URLs done in all its runs, with ``--distinct``."""
     skipped_by: dict[str, str] | UnsetType = UNSET
-    """Machines of a fleet that cannot serve it, and why."""
+    """Machines of a fleet that cannot serve the job, with the reason."""
 
 
 class DistinctTotal:
@@ -97,7 +97,7 @@ async def _job_view(url: str, job: str, distinct: DistinctTotal | None) -> JobVi
 def job_view(report: Report, url: str) -> JobView:
     """A job, of its report and the URL of its frontier."""
     counts = report.counts
-    cards = [worker.card for worker in report.workers if worker.card is not None]
+    heartbeats = [worker.heartbeat for worker in report.workers if worker.heartbeat is not None]
     return JobView(
         job=report.job.spec.name,
         frontier=shown_frontier(url),
@@ -105,7 +105,7 @@ def job_view(report: Report, url: str) -> JobView:
         run=report.job.run,
         unfinished=counts.unfinished,
         done=counts.done,
-        dead=counts.dead,
+        failed=counts.failed,
         seen=counts.seen,
         workers=len(live_workers(report)),
         pages_per_second=round(report.pages_per_second, 2),
@@ -113,7 +113,7 @@ def job_view(report: Report, url: str) -> JobView:
         started_at=report.job.started_at,
         ended_at=report.job.ended_at,
         reason=report.job.reason or UNSET,
-        skipped_by={card.host_name: card.problem for card in cards if card.problem} or UNSET,
+        skipped_by={heartbeat.host_name: heartbeat.problem for heartbeat in heartbeats if heartbeat.problem} or UNSET,
     )
 
 

@@ -74,11 +74,11 @@ def job_samples(figures: JobFigures) -> Iterator[Sample]:
     yield one(metrics.JOB_BYTES, status.tally.get("bytes", 0))
     failed: dict[str, int] = {}
     for name, count in status.errors.items():
-        known = metrics.known_value(name, metrics.DEAD_CLASSES)
+        known = metrics.known_value(name, metrics.FAILED_CLASSES)
         failed[known] = failed.get(known, 0) + count
     yield from each(metrics.JOB_FAILED, failed)
-    ended = status.done + status.dead
-    yield one(metrics.JOB_FAILURE_RATIO, status.dead / ended if ended else 0.0)
+    ended = status.done + status.failed
+    yield one(metrics.JOB_FAILURE_RATIO, status.failed / ended if ended else 0.0)
     yield one(metrics.JOB_RATE, status.pages_per_second)
     yield one(metrics.JOB_OVERDUE, status.overdue_seconds)
     yield from _worker_samples(status, one, each)
@@ -136,7 +136,7 @@ def _intake_samples(status: StatusView, one: _One, each: _Each) -> Iterator[Samp
         metrics.JOB_MESSAGES,
         {
             "added": sum(intake.added for intake in intakes),
-            "known": sum(intake.known for intake in intakes),
+            "duplicate": sum(intake.duplicates for intake in intakes),
             "dead_letter": sum(intake.dead_letters for intake in intakes),
         },
     )

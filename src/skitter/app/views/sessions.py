@@ -12,7 +12,7 @@ class SessionView(msgspec.Struct, frozen=True, kw_only=True):
     """A session. Of one that is handed out without a record, the figures of its use are not set."""
 
     name: str
-    """Empty: the job's own."""
+    """Name; empty for the job's own session."""
     cookies: int
     domains: list[str]
     changed_at: float

@@ -13,7 +13,7 @@ from skitter.model.intake import IntakeSeen
 from skitter.model.job import HostSeen, Report, SinkSeen, State, seeding_problem
 from skitter.model.secrets import shown_frontier
 from skitter.model.session import LOGIN_NEED, SESSION_NEED
-from skitter.model.worker import CALL_MICROSECONDS, CALLS, WaitsFor, WorkerCard, WorkerSeen
+from skitter.model.worker import CALL_MICROSECONDS, CALLS, WaitsFor, WorkerHeartbeat, WorkerSeen
 
 
 class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,13 +37,15 @@ class WorkerView(msgspec.Struct, frozen=True, kw_only=True):
     needs: list[str]
     """The needs that it can serve now."""
     share: float
-    """Its part of the pages that all live workers do now, from 0 to 1."""
+    """Its share of the current pages of all live workers, from 0 to 1."""
     problem: str
-    """Why a node of a fleet skips the job; such a node is listed, and is no worker."""
+    """Reason why a node of a fleet skips the job; such a node is listed, but is not a worker."""
     member: str
-    """The node that it belongs to, by its name at the coordinator; empty: its node has none."""
+    """Name of its node at the coordinator; empty if its node has no coordinator."""
     coordinator: str
-    """Where that is."""
+    """Address of that coordinator, without credentials."""
+    memory_bytes: int
+    """Resident memory of its process; 0 if unknown."""
 
 
 class NeedView(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +54,7 @@ class NeedView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     queued: int
     workers: int
-    """How many live workers can serve it now."""
+    """Number of live workers that can serve it now."""
 
 
 class CallbackView(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,9 +63,9 @@ class CallbackView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     calls: int
     seconds: float
-    """Of all calls together, waiting included."""
+    """Total duration of all calls, including time that they waited."""
     longest_seconds: float
-    """The longest call in a worker that is listed; 0 if none of them has called it."""
+    """Duration of the longest call in a listed worker; 0 if none of them has called it."""
 
 
 class ChangedSetting(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +73,7 @@ class ChangedSetting(msgspec.Struct, frozen=True, kw_only=True):
 
     value: Any
     before: Any
-    """The value that the job's command gave."""
+    """Value of the command that started the job."""
 
 
 class StatusView(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,9 +87,9 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     leased: int
     done: int
     unchanged: int
-    """Of those that are done, pages that had not changed since they were parsed, in a job that recrawls."""
+    """Number of done pages that had not changed since they were last parsed, in a job that recrawls."""
     redirected: int
-    dead: int
+    failed: int
     excluded: int
     seen: int
     undelivered: int
@@ -95,16 +97,18 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     dropped: dict[str, int]
     exact: bool
     workers: int
-    """How many are alive."""
+    """Number of live workers."""
     worker_list: list[WorkerView]
     callbacks: list[CallbackView]
-    """Those that took longest first."""
+    """Callbacks, the ones with the longest total time first."""
     pages_per_second: float
     overdue_seconds: float
     reason: str
     blocked_by: str
+    paused_hosts: int
+    """Hosts that an operator has paused."""
     needs: list[NeedView]
-    """The needs that most queued requests have."""
+    """Most frequent needs of queued requests."""
     seeding: bool
     changed_settings: dict[str, ChangedSetting]
     """Settings that were changed while the job ran."""
@@ -117,16 +121,16 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     ended_at: float
     errors: dict[str, int]
-    """Dead requests by class, of those classes that have any."""
+    """Failed requests by class, of those classes that have any."""
     tally: dict[str, int]
     stats: dict[str, int]
-    """What the spider and its hooks have counted, by name."""
+    """Counters of the spider and its hooks, by name."""
     decisions: dict[str, int]
-    """What hooks have decided, by ``DECISION:REASON``."""
+    """Number of decisions of hooks, by ``DECISION:REASON``."""
     awaits_close: bool
-    """The run is finished, and its hook ``on_close`` was not called to its end."""
+    """Whether the run is finished and its hook ``on_close`` has not yet completed."""
     intakes: list[IntakeSeen]
-    """The sources that requests come from; the job does not finish while one is open."""
+    """Intakes of the job. The job does not finish while one is open."""
     sinks: list[SinkSeen]
     hosts: list[HostSeen]
     crowded: list[HostSeen]
@@ -158,14 +162,14 @@ class StatusView(msgspec.Struct, frozen=True, kw_only=True):
 def count_serving(report: Report, need: str) -> int:
     """How many live workers can serve a need now, as far as they have said so; sessions are the frontier's to serve."""
     words = {word for word in need.split() if not word.startswith((SESSION_NEED, LOGIN_NEED))}
-    return sum(worker.card is not None and words <= {*worker.card.needs} for worker in live_workers(report))
+    return sum(worker.heartbeat is not None and words <= {*worker.heartbeat.needs} for worker in live_workers(report))
 
 
 def status_view(report: Report, frontier: str) -> StatusView:
     """The status of a job, of its report and the URL of its frontier."""
     job, counts = report.job, report.counts
     live = live_workers(report)
-    together = sum(worker.card.pages_per_second for worker in live if worker.card)
+    together = sum(worker.heartbeat.pages_per_second for worker in live if worker.heartbeat)
     return StatusView(
         job=job.spec.name,
         state=job.state,
@@ -176,7 +180,7 @@ def status_view(report: Report, frontier: str) -> StatusView:
         done=counts.done,
         unchanged=report.tally.get("unchanged", 0),
         redirected=counts.redirected,
-        dead=counts.dead,
+        failed=counts.failed,
         excluded=counts.excluded,
         seen=counts.seen,
         undelivered=report.undelivered,
@@ -192,6 +196,7 @@ def status_view(report: Report, frontier: str) -> StatusView:
         overdue_seconds=report.overdue_seconds,
         reason=job.reason,
         blocked_by=_blocked_by(report, live),
+        paused_hosts=report.paused_hosts,
         needs=[
             NeedView(name=need.name, queued=need.queued, workers=count_serving(report, need.name))
             for need in report.needs
@@ -222,13 +227,13 @@ def status_view(report: Report, frontier: str) -> StatusView:
 
 
 def _callbacks(report: Report) -> list[CallbackView]:
-    cards = [worker.card for worker in report.workers if worker.card]
+    heartbeats = [worker.heartbeat for worker in report.workers if worker.heartbeat]
     views = [
         CallbackView(
             name=name,
             calls=calls,
             seconds=report.tally.get(CALL_MICROSECONDS + name, 0) / 1e6,
-            longest_seconds=max((card.longest_calls.get(name, 0.0) for card in cards), default=0.0),
+            longest_seconds=max((heartbeat.longest_calls.get(name, 0.0) for heartbeat in heartbeats), default=0.0),
         )
         for key, calls in report.tally.items()
         if key.startswith(CALLS) and (name := key.removeprefix(CALLS))
@@ -239,40 +244,42 @@ def _callbacks(report: Report) -> list[CallbackView]:
 def _blocked_by(report: Report, live: Sequence[WorkerSeen]) -> str:
     if any(sink.blocking for sink in report.sinks):
         return WaitsFor.SINK
-    cards = [worker.card for worker in live if worker.card is not None]
-    return WaitsFor.PROXY if any(card.waits_for == WaitsFor.PROXY for card in cards) else ""
+    heartbeats = [worker.heartbeat for worker in live if worker.heartbeat is not None]
+    waits = {heartbeat.waits_for for heartbeat in heartbeats}
+    return next((reason for reason in (WaitsFor.PROXY, WaitsFor.PAUSED_HOSTS) if reason in waits), "")
 
 
-def _waits_for(card: WorkerCard, report: Report) -> str:
+def _waits_for(heartbeat: WorkerHeartbeat, report: Report) -> str:
     """Return why a worker has free slots, more exactly than it knows: the report tells of queues and hosts."""
-    if card.waits_for != WaitsFor.READY_HOST:
-        return card.waits_for
+    if heartbeat.waits_for != WaitsFor.READY_HOST:
+        return heartbeat.waits_for
     if not report.counts.queued and not report.counts.delayed:
         return WaitsFor.LINKS
     return WaitsFor.DELAY if any(host.queued and host.due_seconds for host in report.hosts) else WaitsFor.READY_HOST
 
 
 def _worker_view(worker: WorkerSeen, report: Report, *, alive: bool, together: float) -> WorkerView:
-    card = worker.card or WorkerCard()
+    heartbeat = worker.heartbeat or WorkerHeartbeat()
     return WorkerView(
         id=worker.id,
         leased=worker.leased,
         silent_seconds=worker.silent_seconds,
         alive=alive,
-        host_name=card.host_name,
-        pid=card.pid,
-        version=card.version,
-        spider=card.spider,
-        started_at=card.started_at,
-        doing=card.doing,
-        in_flight=card.in_flight,
-        slots=card.slots,
-        waits_for=_waits_for(card, report),
-        pages_per_second=card.pages_per_second,
-        latency_seconds=card.latency_seconds,
-        needs=list(card.needs),
-        problem=card.problem,
-        member=card.member,
-        coordinator=card.coordinator,
-        share=round(card.pages_per_second / together, 3) if alive and together else 0.0,
+        host_name=heartbeat.host_name,
+        pid=heartbeat.pid,
+        version=heartbeat.version,
+        spider=heartbeat.spider,
+        started_at=heartbeat.started_at,
+        doing=heartbeat.doing,
+        in_flight=heartbeat.in_flight,
+        slots=heartbeat.slots,
+        waits_for=_waits_for(heartbeat, report),
+        pages_per_second=heartbeat.pages_per_second,
+        latency_seconds=heartbeat.latency_seconds,
+        needs=list(heartbeat.needs),
+        problem=heartbeat.problem,
+        member=heartbeat.member,
+        coordinator=heartbeat.coordinator,
+        memory_bytes=heartbeat.memory_bytes,
+        share=round(heartbeat.pages_per_second / together, 3) if alive and together else 0.0,
     )

@@ -118,7 +118,7 @@ def seen_reasons(trace: Trace, report: Report) -> list[Reason]:
     if trace.state == "leased":
         return [_reason("leased", worker=trace.worker, attempt=trace.attempts + 1), origin]
     error = {"ended_at": trace.ended_at, "error_class": trace.error_class, "error": trace.error}
-    if trace.state == "dead":
+    if trace.state == "failed":
         failed = _reason("failed", **error, status=trace.status)
         return [failed, _reason("spent", attempts=trace.attempts, losses=trace.losses), origin]
     if trace.state == "excluded":
@@ -141,6 +141,8 @@ def _waiting(trace: Trace, report: Report) -> list[Reason]:
     reasons += [_reason("blocked_by_sink", target=sink.target) for sink in report.sinks if sink.blocking]
     host = trace.host
     if host is not None:
+        if host.paused:
+            reasons.append(_reason("host_paused"))
         if host.blocked_seconds:
             reasons.append(_reason("host_blocked", seconds=host.blocked_seconds, error_class=host.error_class))
         if host.stopped_by:
@@ -150,7 +152,7 @@ def _waiting(trace: Trace, report: Report) -> list[Reason]:
         return [*reasons, _reason("not_before", seconds=trace.ready_in_seconds)]
     if host is not None and host.address_full:
         return [*reasons, _reason("address_full", address=host.address)]
-    if trace.need and not count_serving(report, trace.need):
+    if (host is not None and host.paused) or (trace.need and not count_serving(report, trace.need)):
         return reasons
     return [*reasons, _reason("ready")]
 

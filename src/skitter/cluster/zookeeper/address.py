@@ -50,13 +50,13 @@ def parse_ensemble(text: str, *, session_seconds: float) -> Ensemble:
     session = _seconds(options.pop("session_seconds", None), session_seconds)
     acl = options.pop("acl", "creator" if user else "open")
     if acl not in ACLS:
-        raise UsageError(f"not an ACL: acl={acl}", hint=f"one of {', '.join(ACLS)}")
+        raise UsageError(f"unknown ACL: acl={acl}", hint=f"one of {', '.join(ACLS)}")
     files = {name: options.pop(name) for name in _FILES if name in options}
     if files and not secured:
-        raise UsageError(f"only with TLS: {next(iter(files))}", hint="the scheme is then zookeeper+ssl://")
+        raise UsageError(f"this option needs TLS: {next(iter(files))}", hint="use the scheme zookeeper+ssl://")
     if options:
         known = ", ".join(("session_seconds", "acl", "password_file", *_FILES))
-        raise UsageError(f"unknown option of a {_KIND}: {next(iter(options))}", hint=f"known are {known}")
+        raise UsageError(f"unknown option of a {_KIND}: {next(iter(options))}", hint=f"known options: {known}")
     return Ensemble(
         name=url.named(url.options),
         hosts=tuple(host if ":" in host.rpartition("]")[2] else f"{host}:{PORT}" for host in url.hosts.split(",")),
@@ -88,14 +88,14 @@ def _seconds(text: str | None, default: float) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds <= 3_600:
-        raise UsageError(f"not a session time: session_seconds={text}", hint="give seconds, at most an hour")
+        raise UsageError(f"invalid session time: session_seconds={text}", hint="give seconds, at most an hour")
     return seconds
 
 
 def tls_context(ca: str | None = None, client_cert: str | None = None, client_key: str | None = None) -> ssl.SSLContext:
     """Return a context that checks certificates and host names. Raises UsageError if a file cannot be used."""
     if (client_cert is None) != (client_key is None):
-        raise UsageError("a certificate needs its key: client_cert", hint="give both, ?client_cert= and &client_key=")
+        raise UsageError("a certificate needs a key: client_cert", hint="give both ?client_cert= and &client_key=")
     try:
         context = ssl.create_default_context(cafile=ca)
         if client_cert is not None:

@@ -17,9 +17,9 @@ from kazoo.protocol.states import KazooState, KeeperState, WatchedEvent
 
 from skitter.cluster.zookeeper.address import Ensemble
 from skitter.cluster.zookeeper.driver import Handler, kazoo_client
-from skitter.cluster.zookeeper.errors import ANSWERS, INTERRUPTED, away, explained, untrusted
+from skitter.cluster.zookeeper.errors import ANSWERS, INTERRUPTED, explained, unavailable, untrusted
 from skitter.cluster.zookeeper.request import Request, create, create_container, exists, sync
-from skitter.errors import ClusterAwayError
+from skitter.errors import ClusterUnavailableError
 
 TRUSTED_PART = 3 / 4
 """The part of a session's time that a client may count on, from before its last answered call.
@@ -72,7 +72,7 @@ class Connection:
         self._callbacks.append(callback)
 
     async def open(self) -> None:
-        """Begin a session. ClusterAwayError: no server answers; ClusterError: none is to be trusted."""
+        """Begin a session. ClusterUnavailableError: no server answers; ClusterError: none is to be trusted."""
         self._loop = asyncio.get_running_loop()
         self._client.add_listener(self._on_state)
         await asyncio.to_thread(self._client.start_async)
@@ -82,7 +82,7 @@ class Connection:
             if len(failed) >= len({host.rpartition(":")[0] for host in self.ensemble.hosts}):
                 raise untrusted(self.ensemble, next(iter(failed.values())))
             if time.monotonic() > until:
-                raise self._away("no answer")
+                raise self._unavailable("no answer")
             with suppress(TimeoutError):
                 async with asyncio.timeout(0.05):
                     await self._connected.wait()
@@ -105,7 +105,7 @@ class Connection:
         """Send requests, one behind the other, and return their answers; the first error is raised.
 
         ``again``: they may be done twice, so that a lost connection is waited out. An error of ``errors.ANSWERS`` is
-        raised as it is; ClusterAwayError: no answer, and whether it was done is not known.
+        raised as it is; ClusterUnavailableError: no answer, and whether it was done is not known.
         """
         until = time.monotonic() + self.answer_seconds
         while True:
@@ -114,7 +114,7 @@ class Connection:
                     await self._connected.wait()
                     return await self._send(requests)
             except TimeoutError as error:
-                raise self._away("no answer") from error
+                raise self._unavailable("no answer") from error
             except ANSWERS:
                 raise
             except KazooException as error:
@@ -132,9 +132,10 @@ class Connection:
         return (await self.call_all(sync, *requests, again=True))[1:]
 
     async def read_now(self, request: Request) -> Any:
-        """As ``read``, for one who knows what to do meanwhile: ClusterAwayError, at once, without a connection."""
+        """As ``read``, for one who knows what to do meanwhile: ClusterUnavailableError, at once, without a
+        connection."""
         if not self.is_connected:
-            raise self._away("not connected")
+            raise self._unavailable("not connected")
         return await self.call(sync, request)
 
     async def sync(self) -> None:
@@ -188,8 +189,8 @@ class Connection:
 
     # ---- kazoo's threads
 
-    def _away(self, reason: str) -> ClusterAwayError:
-        return away(self.ensemble, str(self._handler.last_error or reason))
+    def _unavailable(self, reason: str) -> ClusterUnavailableError:
+        return unavailable(self.ensemble, str(self._handler.last_error or reason))
 
     async def _send(self, requests: tuple[Request, ...]) -> list[Any]:
         slots = self._slots

@@ -50,7 +50,7 @@ class ZookeeperCoordinator:
         if session_id != self._session_id:
             raise SessionExpiredError(
                 f"the session with ZooKeeper has expired: {self.address}",
-                hint="was it, or this process, away for longer than session_seconds?",
+                hint="was it, or this process, unavailable for longer than session_seconds?",
             )
 
     def on_connection_change(self, callback: Callable[[], None]) -> None:

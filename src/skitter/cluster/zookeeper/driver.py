@@ -43,7 +43,7 @@ class Handler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo has no
     """kazoo's threads, with connections of our own: their time is bounded, TLS checks host names, errors are kept.
 
     kazoo's TLS does not check host names by default, leaves sockets open, and takes a refused certificate for a server
-    that is away.
+    that is unavailable.
     """
 
     def __init__(self, connect_seconds: float, tls: ssl.SSLContext | None) -> None:
@@ -97,7 +97,8 @@ class _BoundedConnection(ConnectionHandler):  # type: ignore[misc]  # kazoo has 
 class _WakeUpSocket:
     """The end of a socket pair at which kazoo's connection thread is woken, with a byte for each request.
 
-    kazoo's own blocks whoever calls when some 280 bytes are unread, as while the server is away. A full one has more
+    kazoo's own blocks whoever calls when some 280 bytes are unread, as while the server is unavailable. A full one has
+    more
     bytes than there are requests (see ``connection``), so the byte that does not fit is not missed.
     """
 

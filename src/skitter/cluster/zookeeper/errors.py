@@ -8,7 +8,7 @@ from kazoo import exceptions
 from kazoo.exceptions import KazooException
 
 from skitter.cluster.zookeeper.address import Ensemble
-from skitter.errors import ClusterAwayError, ClusterError
+from skitter.errors import ClusterError, ClusterUnavailableError
 
 ANSWERS = (
     exceptions.NoNodeError,
@@ -26,16 +26,16 @@ INTERRUPTED = (
 """Errors after which the same question may be asked again, on the next connection."""
 _HINTS = {
     exceptions.NoAuthError: "the node belongs to other credentials: check user, password and ?acl=",
-    exceptions.AuthFailedError: "check user and password, and which authentication the server wants",
+    exceptions.AuthFailedError: "check user and password, and which authentication the server requires",
     exceptions.InvalidACLError: "?acl=creator and ?acl=readable need a user, or a client certificate that is known",
-    exceptions.SessionClosedRequireSaslError: "it wants credentials: zookeeper://USER:PASSWORD@HOST:PORT/PATH",
+    exceptions.SessionClosedRequireSaslError: "it requires credentials: zookeeper://USER:PASSWORD@HOST:PORT/PATH",
     exceptions.UnimplementedError: "ZooKeeper 3.5 or newer is needed",
 }
 
 
-def away(ensemble: Ensemble, reason: str) -> ClusterAwayError:
-    tls = "does it want a client certificate?" if ensemble.tls else "does the port want TLS, zookeeper+ssl://?"
-    return ClusterAwayError(
+def unavailable(ensemble: Ensemble, reason: str) -> ClusterUnavailableError:
+    tls = "does it require a client certificate?" if ensemble.tls else "does the port require TLS (zookeeper+ssl://)?"
+    return ClusterUnavailableError(
         f"ZooKeeper cannot be reached: {ensemble.name}: {reason}",
         hint=f"is a majority of its servers running? check hosts, ports and network; {tls}",
     )
@@ -44,14 +44,14 @@ def away(ensemble: Ensemble, reason: str) -> ClusterAwayError:
 def untrusted(ensemble: Ensemble, error: ssl.SSLCertVerificationError) -> ClusterError:
     return ClusterError(
         f"ZooKeeper's certificate is refused: {ensemble.name}: {error.verify_message}",
-        hint="check ?ca=, and that the certificate has the host's name as the URL has it",
+        hint="check ?ca=, and that the certificate names the host as in the URL",
     )
 
 
 def explained(error: KazooException, ensemble: Ensemble) -> ClusterError:
     """Return an error of skitter's for one of kazoo's that is no answer."""
     if isinstance(error, (*INTERRUPTED, exceptions.ConnectionClosedError)):
-        return away(ensemble, _words(error))
+        return unavailable(ensemble, _words(error))
     return ClusterError(f"ZooKeeper says: {_words(error)}: {ensemble.name}", hint=_HINTS.get(type(error), ""))
 
 

@@ -25,7 +25,7 @@ from skitter.cluster.zookeeper.connection import Connection
 from skitter.cluster.zookeeper.errors import ANSWERS, explained
 from skitter.cluster.zookeeper.request import Watch, children, exists, get
 from skitter.cluster.zookeeper.transaction import Operation, plan, versions_after
-from skitter.errors import ClusterAwayError, ClusterError
+from skitter.errors import ClusterError, ClusterUnavailableError
 
 MAX_BYTES = 1_000_000
 """Of one transaction: servers cut a connection that sends more (``jute.maxbuffer``)."""
@@ -66,7 +66,7 @@ class ZookeeperKeys:
             if operation.is_condition and not (operation.kind == "create" and isinstance(error, NoNodeError)):
                 raise conflict_error(steps[operation.step].path, _CONFLICTS[type(error)])
             # Parents, and whether a key is there, have changed since they were looked at.
-        raise ClusterAwayError(f"changed by others all the time: {steps[0].path}", hint="try again")
+        raise ClusterUnavailableError(f"other clients keep changing the key: {steps[0].path}", hint="try again")
 
     async def delete_tree(self, path: str) -> bool:
         has_deleted = False

@@ -18,7 +18,7 @@ from skitter.cluster.contract import Hold
 from skitter.cluster.zookeeper.address import quoted
 from skitter.cluster.zookeeper.connection import Connection
 from skitter.cluster.zookeeper.request import children, create, delete, exists
-from skitter.errors import ClusterAwayError, ClusterError
+from skitter.errors import ClusterError, ClusterUnavailableError
 
 _log = logging.getLogger("skitter.cluster")
 _Key = tuple[str, str]
@@ -128,7 +128,7 @@ class ZookeeperLocks:
             except NoNodeError:
                 # Nobody else deletes it while its session lives: an answer was lost.
                 return was_sent and self._connection.session_id == session_id
-            except ClusterAwayError:
+            except ClusterUnavailableError:
                 was_sent = True
                 if time.monotonic() > until:
                     raise
@@ -215,7 +215,7 @@ class ZookeeperLocks:
             for name, owner in list(self._to_release):
                 try:
                     await self.release(name, owner)
-                except ClusterAwayError:
+                except ClusterUnavailableError:
                     # The next connection brings the next attempt.
                     continue
                 except ClusterError as error:

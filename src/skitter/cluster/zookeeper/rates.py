@@ -18,7 +18,7 @@ from skitter.cluster.gcra import next_event
 from skitter.cluster.zookeeper.address import quoted
 from skitter.cluster.zookeeper.connection import Connection
 from skitter.cluster.zookeeper.request import create, get, write
-from skitter.errors import ClusterAwayError
+from skitter.errors import ClusterUnavailableError
 
 _CLOCK_SECONDS = 10.0
 """How long a look at the leader's clock is good for: another server may lead by then."""
@@ -49,7 +49,7 @@ class ZookeeperRates:
                 # Counted from before the write: nobody waits for its answer twice.
                 return max(0.0, wait - (time.monotonic() - sent_at))
             if time.monotonic() > until:
-                raise ClusterAwayError(f"reserved by others all the time: {key}", hint="try again")
+                raise ClusterUnavailableError(f"other clients keep changing the rate limit: {key}", hint="try again")
             await asyncio.sleep(random.uniform(0, 0.01))
 
     async def _read(self, path: str) -> tuple[int | None, float | None]:

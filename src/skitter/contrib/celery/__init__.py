@@ -1,6 +1,7 @@
-"""Crawls as tasks of Celery: ``register`` puts them into an app, and they work on its frontier.
+"""Crawls as Celery tasks. ``register`` adds the tasks to an app; they work on the frontier of the app.
 
-Jobs: ``add``, ``crawl``, ``finished``, ``export``, ``status``. Single pages: ``scrape``, ``parse``, ``save``.
+Tasks for jobs: ``add``, ``crawl``, ``finished``, ``export``, ``status``. For single pages: ``scrape``, ``parse``,
+``save``.
 """
 
 from __future__ import annotations

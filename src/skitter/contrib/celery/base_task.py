@@ -1,4 +1,4 @@
-"""The base class of skitter's tasks: what they find in their app, and how one asks for its own continuation."""
+"""Base class of skitter's tasks: settings from the app, progress, continuation in a new message, and retries."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from kombu.exceptions import OperationalError
 from skitter.errors import BackendError, UsageError
 
 JobRef = str | Mapping[str, Any] | Sequence[Any]
-"""The name of a job, or what a task that came before has returned, or the list of such results that a chord has."""
+"""Name of a job, the result of a previous task, or the list of such results that a chord passes."""
 MAX_RETRY_SECONDS = 300
 
 
 class SkitterTask(Task):  # type: ignore[misc]
-    """Base class of all tasks; subclass it for ``on_success``, ``on_failure``, ``on_retry`` and ``after_return``.
+    """Base class of all tasks. Subclass it to define ``on_success``, ``on_failure``, ``on_retry`` and ``after_return``.
 
-    ``register(app, base=…)`` takes the subclass. Each hook is called once for a task, however many slices a crawl has
-    and however often ``finished`` looks; ``on_retry`` for each retry after an error.
+    Pass the subclass to ``register(app, base=…)``. Each hook is called once per task, regardless of the number of
+    slices of a crawl and of polls of ``finished``; ``on_retry`` is called for each retry after an error.
     """
 
     acks_late = True
-    # Harmless, because what a lost process held is leased again; and no loop, because pages are fetched and parsed in
-    # processes below it, where one that crashes costs itself and not the task.
+    # Redelivery is harmless, because requests of a lost process are leased again. It does not loop, because pages are
+    # fetched and parsed in child processes: a page that crashes one does not crash the task.
     reject_on_worker_lost = True
     max_retries = 10
 
     @property
     def frontier(self) -> str:
-        """The URL of the frontier that the app's tasks work on."""
+        """URL of the frontier that the tasks of the app work on."""
         url = self.app.conf.get("skitter_frontier")
         if not url:
             raise UsageError("no frontier for the tasks", hint="register(app, frontier=…), or set skitter_frontier")
@@ -41,11 +41,11 @@ class SkitterTask(Task):  # type: ignore[misc]
 
     @property
     def node(self) -> str:
-        """The name of this machine, by which a job says who writes its files."""
+        """Name of this machine, which a job uses to state where its files are written."""
         return str(self.app.conf.get("skitter_node") or socket.gethostname())
 
     def tell_progress(self, **meta: Any) -> None:
-        """Set the state PROGRESS with counts. Not with ``rpc://``, where each state is one more message."""
+        """Set the state PROGRESS with counts; do nothing with ``rpc://``, where each state would be another message."""
         backend = self.app.backend
         if not self.request.is_eager and not self.request.called_directly and not isinstance(backend, RPCBackend):
             self.update_state(state="PROGRESS", meta=meta)
@@ -53,7 +53,7 @@ class SkitterTask(Task):  # type: ignore[misc]
     def continue_later(self, *, countdown: float = 0.0, **kwargs: Any) -> NoReturn:
         """Send the continuation of this task as a new message, and end without a result.
 
-        It has the same id, chain, chord and callbacks, so that those who wait for the task wait for its last part.
+        The message has the same id, chain, chord and callbacks, so that callers wait for the last part of the task.
         """
         continuation = self.signature_from_request(
             self.request, args=(), kwargs=kwargs, countdown=countdown or None, expires=None, retries=0
@@ -61,17 +61,20 @@ class SkitterTask(Task):  # type: ignore[misc]
         try:
             continuation.apply_async()
         except OperationalError as error:
-            # The broker is away. This message is not acknowledged, so that it comes again instead.
+            # The broker is unavailable. This message is requeued, so that it is delivered again instead.
             raise Reject(str(error), requeue=True) from error
         raise Ignore
 
     def retry_later(self, error: BackendError, **changed: Any) -> NoReturn:
-        """Try again after a store was away: 1, 2, 4… seconds later, ten times. ``changed``: other args or kwargs."""
+        """Retry after an error of a store: after 1, 2, 4… seconds, up to ten times.
+
+        ``changed`` replaces ``args`` or ``kwargs`` of the task.
+        """
         raise self.retry(exc=error, countdown=min(MAX_RETRY_SECONDS, 2**self.request.retries), **changed)
 
 
 def job_of(ref: JobRef) -> str:
-    """The job that a caller, or a task before, has named."""
+    """Return the job name of a reference. Raises UsageError if it names no job, or several."""
     if isinstance(ref, str) and ref:
         return ref
     if isinstance(ref, Mapping) and isinstance(ref.get("job"), str):
@@ -80,5 +83,5 @@ def job_of(ref: JobRef) -> str:
         jobs = {job_of(each) for each in ref}
         if len(jobs) == 1:
             return jobs.pop()
-        raise UsageError(f"several jobs: {', '.join(sorted(jobs))}", hint="one task for each")
-    raise UsageError(f"not a job: {ref!r:.100}", hint="give its name, or the result of add, crawl or finished")
+        raise UsageError(f"several jobs: {', '.join(sorted(jobs))}", hint="use one task for each job")
+    raise UsageError(f"not a job: {ref!r:.100}", hint="give the name of a job, or the result of add, crawl or finished")

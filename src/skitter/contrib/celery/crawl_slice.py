@@ -1,8 +1,8 @@
-"""One slice of a crawl, as a task sees it: a process that works for the job until its time is over.
+"""One slice of a crawl in a child process, as a task sees it: it works for the job for a limited time.
 
-A process below the pool's: a pool process of Celery may not have children of ``multiprocessing`` and has signals of its
-own, a thread of its pool has none, and a page that crashes its worker must not cost the task. The pipe to its standard
-input is all that keeps it: when this process is killed, the slice ends in order.
+The slice needs a separate process: a pool process of Celery may not have children of ``multiprocessing`` and has its
+own signal handlers, a thread of a pool cannot handle signals, and a page that crashes its worker must not crash the
+task. The slice runs while the pipe to its standard input is open: if this process is killed, the slice ends gracefully.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _PIECE_BYTES = 1 << 16
 
 
 class SliceRun:
-    """A slice's process, and what it has told."""
+    """Process of a slice, and the messages that it has sent."""
 
     def __init__(
         self, config: SliceConfig, *, shutdown_fd: int | None, on_progress: Callable[[Progress], None]
     ) -> None:
-        """``shutdown_fd``: readable as soon as this worker of Celery shuts down."""
+        """``shutdown_fd`` becomes readable when this Celery worker shuts down."""
         self._config = config
         self._shutdown_fd = shutdown_fd
         self._on_progress = on_progress
@@ -45,8 +45,8 @@ class SliceRun:
         self._decoder = msgspec.json.Decoder(Line)
 
     def run(self) -> Ended:
-        """Run it to its end. BackendError: another try may succeed; UsageError: none will."""
-        # Its own session: a Ctrl-C at the terminal of the worker is no signal for it.
+        """Run the slice until it ends. Raises BackendError if a retry may succeed, and UsageError if none can."""
+        # In its own session, so that Ctrl-C in the terminal of the worker does not reach it.
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "skitter.app.worker_slice"],
             stdin=subprocess.PIPE,
@@ -64,10 +64,10 @@ class SliceRun:
                 try:
                     return self._follow(process, stdin, stdout)
                 except SoftTimeLimitExceeded:
-                    log.warning("soft time limit: the slice of job %s ends", self._config.job)
+                    log.warning("soft time limit reached: stopping the slice of job %s", self._config.job)
                     self._stop(stdin)
         finally:
-            # Whatever ends this task, SystemExit too: the process notices, and ends by itself.
+            # However this task ends, even by SystemExit, the process sees its input closed and ends by itself.
             with contextlib.suppress(OSError):
                 stdin.close()
             stdout.close()
@@ -79,14 +79,14 @@ class SliceRun:
             stdin.close()
 
     def _follow(self, process: subprocess.Popen[bytes], stdin: IO[bytes], stdout: IO[bytes]) -> Ended:
-        """Take lines until the last one. Broken off by a time limit, it may be called again, and loses none."""
+        """Process lines until the last one. After an interruption by a time limit, call it again; it loses none."""
         with selectors.DefaultSelector() as selector:
             selector.register(stdout, selectors.EVENT_READ)
             if self._shutdown_fd is not None and self._stop_by is None:
                 selector.register(self._shutdown_fd, selectors.EVENT_READ)
             while True:
                 while self._lines:
-                    # Removed when it is done with.
+                    # Removed only after processing, so that an interruption does not lose it.
                     if (ended := self._take(self._lines[0], process)) is not None:
                         return ended
                     self._lines.popleft()
@@ -95,9 +95,9 @@ class SliceRun:
                         selector.unregister(key.fileobj)
                         self._stop(stdin)
                     elif not self._read(stdout):
-                        raise SliceError(f"the process of the slice ended: exit code {process.wait()}")
+                        raise SliceError(f"the process of the slice ended unexpectedly: exit code {process.wait()}")
                 if self._stop_by is not None and time.monotonic() > self._stop_by:
-                    # Its leases come back when they expire, or at once by the next slice on this machine.
+                    # Its leases return when they expire, or at once when the next slice starts on this machine.
                     process.kill()
                     self._stop_by = time.monotonic() + END_SECONDS
 
@@ -118,7 +118,7 @@ class SliceRun:
         return None
 
     def _read(self, stdout: IO[bytes]) -> bool:
-        """False: there is nothing more to read."""
+        """Read available output into lines; return False at the end of the output."""
         piece = os.read(stdout.fileno(), _PIECE_BYTES)
         *lines, self._rest = (self._rest + piece).split(b"\n")
         self._lines += map(self._decoder.decode, lines)

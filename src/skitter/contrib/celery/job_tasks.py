@@ -1,4 +1,4 @@
-"""Tasks about whole jobs: add, crawl, finished, export, status. URLs, pages and items stay in the frontier."""
+"""Tasks for whole jobs: add, crawl, finished, export, status. URLs, pages and items stay in the frontier."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from skitter.settings import Run
 
 log = logging.getLogger("skitter.events")
 IDLE_SECONDS = 30.0
-"""Between two looks at a job for which nothing can be done, because it is paused or an output is away."""
+"""Pause between slices while nothing can be done for a job, because it is paused or an output is unavailable."""
 POLL_SECONDS = (1.0, 30.0)
-"""Of ``finished``: from the first look on, longer and longer up to the second."""
+"""Pause between polls of ``finished``: grows from the first value to the second."""
 OVERLAPS = ("join", "skip")
 Outputs = str | Sequence[str] | None
 
@@ -49,9 +49,9 @@ def _add(
     settings: Mapping[str, Any] | None = None,
     arguments: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Add URLs, or objects with the fields of a Request, to a job; one that is not there is begun, as by ``submit``.
+    """Add URLs, or objects with the fields of a Request, to a job; a missing job is started, as by ``submit``.
 
-    Returns the job and how many URLs it was given. Added again, after a retry, they are known already.
+    Return the job and the number of URLs. URLs that a retry adds again are duplicates.
     """
     given = [urls] if isinstance(urls, (str, Mapping)) else list(urls)
     requests = [each if isinstance(each, str) else _request(each) for each in given]
@@ -69,7 +69,7 @@ def _add(
                 arguments=arguments,
             )
         if not ids:
-            raise UsageError("no URLs", hint="give at least one")
+            raise UsageError("no URLs", hint="give at least one URL")
         return {"job": ids[0].rpartition("/")[0], "urls": len(ids)}
 
     try:
@@ -80,7 +80,7 @@ def _add(
 
 def _request(fields: Mapping[str, Any]) -> Request:
     if unknown := sorted(fields.keys() - EXPECTED.keys()):
-        raise RequestError(f"an unknown field: {unknown[0]:.100}", hint=f"a request has {', '.join(EXPECTED)}")
+        raise RequestError(f"unknown field: {unknown[0]:.100}", hint=f"a request has the fields {', '.join(EXPECTED)}")
     return Request(**fields)
 
 
@@ -102,28 +102,32 @@ def _crawl(
     slice_seconds: float | None = None,
     part: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Work for a job until it is finished or stopped, in slices: each is a message and a process of its own.
+    """Work on a job until it is finished or stopped, in slices; each slice has its own message and process.
 
-    With ``urls``, ``spider`` or ``sitemaps`` the job is begun, resumed or run again, as by ``skitter submit``; with a
-    ``job`` alone it is there already. Several crawl tasks of one job work side by side. ``overlap="skip"``: return at
-    once if another one is at the job. ``settings`` may name those of the group ``run`` too: workers, concurrency.
-    ``part`` is the task's own, and tells one slice from the next.
+    With ``urls``, ``spider`` or ``sitemaps`` the job is started, resumed or run again, as by ``skitter submit``; with
+    only ``job`` it must exist. Several crawl tasks can work on one job in parallel; with ``overlap="skip"`` the task
+    returns at once if another one is working on it. ``settings`` may include the group ``run``: workers, concurrency.
+    ``part`` is internal and identifies the slice.
     """
     if overlap not in OVERLAPS:
-        raise UsageError(f"not a way to overlap: {overlap}", hint=f"one of {', '.join(OVERLAPS)}")
+        raise UsageError(f"unknown overlap: {overlap}", hint=f"one of {', '.join(OVERLAPS)}")
     own_run = {name: value for name, value in (settings or {}).items() if name in Run.__struct_fields__}
     seconds = _slice_seconds(self, slice_seconds)
     try:
         if part is None:
             name = None if job is None else job_of(job)
             if overlap == "skip" and name is not None and (at_it := _other_crawl(self, name)):
-                return {"job": name, "state": State.RUNNING.value, "skipped": f"another task is at it: {at_it}"}
+                return {
+                    "job": name,
+                    "state": State.RUNNING.value,
+                    "skipped": f"another task is working on the job: {at_it}",
+                }
             if urls or spider or sitemaps:
                 name = _begin(self, name, urls, spider, sitemaps, output, settings or {}, arguments or {}, fresh=fresh)
             if name is None:
                 raise UsageError("neither a job nor anything to crawl", hint="give a job, URLs or a spider")
-            # At once, before any work: were this message delivered again after the end of the job, it would begin
-            # another run. What follows only goes on.
+            # Continue in a new message before any work: if this one were delivered again after the end of the job, it
+            # would start another run. The messages that follow only continue a run.
             part = _next_part({"number": 0})
             if not self.request.is_eager and not self.request.called_directly:
                 self.continue_later(job=name, settings=own_run, slice_seconds=slice_seconds, part=part)
@@ -163,7 +167,7 @@ def _work(
         )
         ended = slice_run.run()
         if ended.superseded:
-            # Its message came twice, and the other one's slices go on: that one has the result.
+            # The message was delivered twice, and the slices of the other delivery continue: that one has the result.
             raise Ignore
         if ended.over:
             return summary(_report(self, job))
@@ -227,17 +231,17 @@ def _begin(
 
 
 def _with_deliver_node(self: SkitterTask, settings: Mapping[str, Any], output: Outputs) -> Mapping[str, Any]:
-    """Files of a job are written on the machine that begins it, unless its settings say another."""
+    """Return settings that write the files of a job on this machine, unless they name another one."""
     return {"deliver_node": self.node, **settings} if output else settings
 
 
 def _other_crawl(self: SkitterTask, job: str) -> str:
-    """Another crawl task whose workers were heard from lately; empty: there is none."""
+    """Return another crawl task with workers that sent a recent heartbeat, or an empty string if there is none."""
 
     async def work() -> str:
         async with AsyncClient(self.frontier) as client:
             for worker in await client.workers(job):
-                crawl = worker.card.task.partition(" ")[0] if worker.card else ""
+                crawl = worker.heartbeat.task.partition(" ")[0] if worker.heartbeat else ""
                 if crawl and crawl != self.request.id and worker.silent_seconds < IDLE_SECONDS:
                     return crawl
         return ""
@@ -245,17 +249,17 @@ def _other_crawl(self: SkitterTask, job: str) -> str:
     try:
         return run(work())
     except JobError:
-        return ""  # it has not begun
+        return ""  # the job does not exist yet
 
 
 # ---- finished, status, export
 
 
 def _finished(self: SkitterTask, job: JobRef, *, poll_seconds: float = POLL_SECONDS[0]) -> dict[str, Any]:
-    """Succeed when a job is finished and its outputs are complete: what follows in a chain begins then.
+    """Succeed when a job is finished and its outputs are complete, so that the next task of a chain can start.
 
-    Between two looks there is only a message with a countdown, and no worker waits. A job that a command has stopped
-    is a JobError; one that has reached a limit is finished.
+    Between polls there is only a message with a countdown, so no worker is occupied. A job that was stopped by a
+    command raises JobError; a job that has reached a limit counts as finished.
     """
     name = job_of(job)
     while True:
@@ -265,7 +269,7 @@ def _finished(self: SkitterTask, job: JobRef, *, poll_seconds: float = POLL_SECO
             self.retry_later(error)
         state = report.job.state
         if state is State.STOPPED and report.job.reason not in LIMITS:
-            raise JobError(f"the job was stopped: {name}", hint="crawl goes on with it")
+            raise JobError(f"the job was stopped: {name}", hint="a crawl task resumes it")
         if state in (State.FINISHED, State.STOPPED) and not _undelivered(report):
             return summary(report)
         self.tell_progress(**summary(report))
@@ -276,18 +280,20 @@ def _finished(self: SkitterTask, job: JobRef, *, poll_seconds: float = POLL_SECO
 
 
 def _status(self: SkitterTask, job: JobRef) -> dict[str, Any]:
-    """How a job stands: state, run, counts, items, workers, outputs."""
+    """Return the status of a job: state, run, counts, items, workers, outputs."""
     report = _report(self, job_of(job))
     return summary(report) | {
-        "workers": [{"id": worker.id, "task": worker.card.task if worker.card else ""} for worker in report.workers],
+        "workers": [
+            {"id": worker.id, "task": worker.heartbeat.task if worker.heartbeat else ""} for worker in report.workers
+        ],
         "outputs": [{"target": sink.target, "undelivered": sink.undelivered} for sink in report.sinks],
     }
 
 
 def _export(self: SkitterTask, job: JobRef, output: str | Sequence[str], *, overwrite: bool = True) -> dict[str, Any]:
-    """Write the items that the job's outbox holds to a target, as ``skitter export``; the outbox keeps them.
+    """Write the items in the outbox of a job to an output, like ``skitter export``; the outbox keeps them.
 
-    Delivered again, it writes the target anew (``overwrite``).
+    If the message is delivered again, the output is overwritten (``overwrite``).
     """
     name = job_of(job)
     targets = [output] if isinstance(output, str) else list(output)
@@ -306,7 +312,7 @@ async def _written(node: Any) -> tuple[int, int] | None:
     return result
 
 
-# ---- what they share
+# ---- shared functions
 
 
 def _report(self: SkitterTask, job: str) -> Report:
@@ -329,7 +335,7 @@ def _is_over(report: Report) -> bool:
 
 
 def summary(report: Report) -> dict[str, Any]:
-    """How a job stands, as a result: of one size, however many URLs it has."""
+    """Return the status of a job as a task result, whose size does not depend on the number of URLs."""
     return {
         "job": report.job.spec.name,
         "state": report.job.state.value,
@@ -343,7 +349,7 @@ def summary(report: Report) -> dict[str, Any]:
 
 
 def progress_of(job: str, progress: Progress) -> dict[str, Any]:
-    """What the state PROGRESS has as its meta."""
+    """Return the meta of the state PROGRESS."""
     return {"job": job, **{name: value for name, value in msgspec.to_builtins(progress).items() if name != "type"}}
 
 

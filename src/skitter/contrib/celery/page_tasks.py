@@ -1,4 +1,4 @@
-"""Tasks about single pages, for small pipelines: ``scrape | parse | save``. The page travels with the message."""
+"""Tasks for single pages, for small pipelines: ``scrape | parse | save``. The message contains the page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skitter.app.script import run
 from skitter.app.single_page import PageWanted, fetch_page
 from skitter.contrib.celery.base_task import SkitterTask
 from skitter.delivery.export import export
-from skitter.errors import BackendError, FetchError, ScrapeError, SinkAwayError, SinkError, UsageError
+from skitter.errors import BackendError, FetchError, ScrapeError, SinkError, SinkUnavailableError, UsageError
 from skitter.extract.items import decode_item, encode_item, is_item
 from skitter.extract.response import Response
 from skitter.model.item import Item
@@ -31,13 +31,13 @@ from skitter.spiders.site_spider import SiteSpider
 from skitter.stop_request import StopRequest
 
 SCRAPE_JOB = "scrape"
-"""The job whose politeness all scrape tasks share, unless they name another."""
+"""Job whose politeness all scrape tasks share, unless they name another job."""
 WAIT_SECONDS = 5.0
-"""So long a task waits in its slot for a host; then it comes again as a new message."""
+"""How long a task waits in its worker for a host before it continues in a new message."""
 MAX_COUNTDOWN_SECONDS = 60.0
 MAX_BODY_BYTES = 4_194_304
 LOCK_SECONDS = 10.0
-"""So long ``save`` waits for a file that another task writes to, before it is tried again as a new message."""
+"""How long ``save`` waits for a file that another task is writing, before it is retried in a new message."""
 Parsed = Mapping[str, Any] | Sequence[Any]
 
 
@@ -50,10 +50,10 @@ def _scrape(
     headers: Mapping[str, str] | None = None,
     meta: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Fetch one page when its host may be asked, and return it: robots.txt, delay and back-off hold for all tasks.
+    """Fetch one page and return it. robots.txt, delay and back-off of its host apply across all tasks.
 
-    ``settings`` count when the job begins, which is with its first page. ``meta`` is passed on with the page. A page
-    that cannot be had is a ScrapeError.
+    ``settings`` take effect when the job starts, which is with its first page. ``meta`` is returned with the page.
+    Raises ScrapeError if the page cannot be fetched.
     """
     settings = {"max_body_bytes": MAX_BODY_BYTES, **(settings or {})}
     key = self.request.id or f"{url} {time.time_ns()}"
@@ -74,7 +74,7 @@ def _scrape(
 
 
 def page_message(page: Page, url: str, meta: Mapping[str, Any]) -> dict[str, Any]:
-    """A page as JSON; ``response_of`` reads it."""
+    """Return a page in a JSON-compatible form, which ``response_of`` reads."""
     return {
         "url": page.url,
         "requested": url,
@@ -86,32 +86,34 @@ def page_message(page: Page, url: str, meta: Mapping[str, Any]) -> dict[str, Any
 
 
 def response_of(page: Mapping[str, Any]) -> Response:
-    """The Response of a page that ``scrape`` has returned, for a parse task of your own."""
+    """Return the Response of a page that ``scrape`` returned, for your own parse task."""
     try:
         body = zlib.decompress(base64.b64decode(page["body"], validate=True))
         headers = [(name, value) for name, value in page["headers"]]
         found = Page(url=page["url"], status=page["status"], headers=headers, body=body)
         return Response(found, Request(page["requested"], meta=dict(page["meta"])))
     except (KeyError, TypeError, ValueError, zlib.error) as error:
-        raise UsageError(f"not a page: {page!r:.100}", hint="give what scrape has returned") from error
+        raise UsageError(f"not a page: {page!r:.100}", hint="give the result of scrape") from error
 
 
 def _parse(
-    self: SkitterTask,  # noqa: ARG001  as every task
+    self: SkitterTask,  # noqa: ARG001  every task takes it
     page: Parsed,
     *,
     spider: str | None = None,
     callback: str = "parse",
     arguments: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """Run a spider's callback on a page, or on each of a list of pages; items and links as values.
+    """Run a spider's callback on a page, or on each page of a list; return items and links.
 
-    ``spider``: the reference of a class or a function, as in ``books.py:Books``; None: the built-in one.
+    ``spider`` is the reference of a class or function, such as ``books.py:Books``; None means the built-in spider.
     """
     kind = load_spider(spider, Path.cwd()) if spider else SiteSpider
     parser = getattr(make_spider(kind, arguments or {}), callback, None)
     if parser is None:
-        raise UsageError(f"the spider has no callback of this name: {callback}", hint="a method of the spider")
+        raise UsageError(
+            f"the spider has no callback of this name: {callback}", hint="give the name of a method of the spider"
+        )
     pages = [page] if isinstance(page, Mapping) else list(page)
     items: list[dict[str, Any]] = []
     links: list[str] = []
@@ -126,7 +128,7 @@ def _parse(
 
 
 async def _outputs(parser: Callable[[Response], Any], response: Response) -> list[Any]:
-    """All that a callback of any kind gives."""
+    """Return everything that a callback of any kind returns or yields."""
     result = parser(response)
     if isinstance(result, AsyncIterable):
         return [output async for output in result]
@@ -142,15 +144,16 @@ async def _outputs(parser: Callable[[Response], Any], response: Response) -> lis
 def _save(
     self: SkitterTask, parsed: Parsed, output: str | Sequence[str], *, part: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Write the items of what ``parse`` has returned, or of a list of such results, to a target.
+    """Write the items of a result of ``parse``, or of a list of such results, to one or more outputs.
 
-    A target with keys, such as a database, has each item once however often the message comes. To a file the items of a
-    message that comes again after a kill are written again. ``part`` is the task's own: what is done, after a retry.
+    An output with keys, such as a database, gets each item once even if the message is delivered several times. In a
+    file, items are duplicated if the message is delivered again after a kill. ``part`` is internal: the work that is
+    already done, for a retry.
     """
     results = [parsed] if isinstance(parsed, Mapping) else list(parsed)
     records: list[Item] = []
     for result in results:
-        # By URL, so that a page that is saved again makes the same records.
+        # Derived from the URL, so that saving a page again produces the same records.
         page = int.from_bytes(hashlib.blake2b(str(result.get("url", "")).encode(), digest_size=8).digest(), "big") >> 1
         for place, item in enumerate(result["items"]):
             records.append(Item(len(records) + 1, page, place, encode_item(item)))
@@ -163,7 +166,7 @@ def _save(
         try:
             written, rejected = _written(target, records)
         except BackendError as error:
-            # With what is left: the others have their items.
+            # Retry only the remaining outputs: the others already have the items.
             self.retry_later(error, args=(parsed, targets), kwargs={"part": told})
         told["written"] += written
         told["rejected"] += rejected
@@ -178,8 +181,8 @@ def _written(target: Target, records: list[Item]) -> tuple[int, int]:
         try:
             return run(export(lambda: _pieces(records), [target], stop=StopRequest(), on_event=_ignore))
         except SinkError as error:
-            # A file has one writer at a time, and tasks of a group come together.
-            if isinstance(error, SinkAwayError) or time.monotonic() > deadline:
+            # A file has one writer at a time, and the tasks of a group run at the same time.
+            if isinstance(error, SinkUnavailableError) or time.monotonic() > deadline:
                 raise
             time.sleep(0.05)
 
@@ -199,7 +202,7 @@ TASKS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "save": (_save, {"name": "skitter.save", "bind": True}),
 }
 ROUTES = {options["name"]: {"queue": name} for name, (_, options) in TASKS.items()}
-"""Each in a queue of its name: fetching, parsing and storing have workers of their own, as many as each wants."""
+"""One queue per task, so that fetching, parsing and saving can each have their own number of workers."""
 
 
 def _shared(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Registration of skitter's tasks in an app, their routes, entries for beat, and the notice of a shutdown."""
+"""Registration of skitter's tasks in an app: routes, beat entries, and notification of a worker shutdown."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def register(
     node: str = "",
     sink_password: str | None = None,
 ) -> None:
-    """Put the tasks into an app, under the names ``skitter.add``, ``skitter.crawl`` and so on.
+    """Add the tasks to an app, under the names ``skitter.add``, ``skitter.crawl`` and so on.
 
-    ``frontier``: the store of all jobs, which every worker can reach. ``base``: a subclass of ``SkitterTask`` with
-    hooks. ``slice_seconds``: the length of slices that a crawl does not say itself. ``node``: this machine's name, by
-    default its host name. ``sink_password``: for outputs, whose passwords are not stored with a job. All but
-    ``base`` may be settings of the app instead: ``skitter_frontier`` and so on.
+    ``frontier`` is the store of all jobs, which every worker must reach. ``base`` is a subclass of ``SkitterTask`` with
+    hooks. ``slice_seconds`` is the default length of a slice. ``node`` is the name of this machine, by default its host
+    name. ``sink_password`` is the password for outputs, which is not stored with a job. All but ``base`` can be set in
+    the configuration of the app instead: ``skitter_frontier`` and so on.
     """
     if app.finalized:
-        raise UsageError("the app is finalized already", hint="call register right after Celery(…)")
+        raise UsageError("the app is already finalized", hint="call register right after Celery(…)")
     given = {
         "skitter_frontier": frontier,
         "skitter_slice_seconds": slice_seconds,
@@ -41,13 +41,13 @@ def register(
     app.conf.update({name: value for name, value in given.items() if value is not None})
     app.conf.task_routes = _with_routes(app.conf.task_routes)
     for function, options in (*job_tasks.TASKS.values(), *page_tasks.TASKS.values()):
-        # At once, before the shared ones, which take what is there under their name; and for this app alone.
+        # Registered now, because shared tasks do not replace an existing task of their name; only for this app.
         app.task(function, base=base, shared=False, lazy=False, **options)
     app.skitter_shutdown = ShutdownNotice()
 
 
 def _with_routes(routes: Any) -> Any:
-    """The app's own routes win."""
+    """Return the routes of the app with those of the page tasks added; routes of the app take precedence."""
     if not routes:
         return dict(page_tasks.ROUTES)
     if isinstance(routes, Mapping):
@@ -56,10 +56,10 @@ def _with_routes(routes: Any) -> Any:
 
 
 def beat_entry(schedule: Any, job: str, **kwargs: Any) -> dict[str, Any]:
-    """An entry of ``app.conf.beat_schedule``: a crawl whenever the schedule says so.
+    """Return an entry for ``app.conf.beat_schedule`` that crawls a job at the times of the schedule.
 
-    A finished job begins its next run, and an interrupted one goes on. While another crawl task is at the job, nothing
-    happens (``overlap="skip"``). An entry that no worker takes within an hour is dropped.
+    A finished job starts its next run; an interrupted job is resumed. Nothing happens while another crawl task is
+    working on the job (``overlap="skip"``). A message that no worker takes within an hour is dropped.
     """
     return {
         "task": "skitter.crawl",
@@ -70,14 +70,14 @@ def beat_entry(schedule: Any, job: str, **kwargs: Any) -> dict[str, Any]:
 
 
 class ShutdownNotice:
-    """Tells the slices of a worker that it shuts down: a pipe that the worker's main process closes.
+    """Notifies the slices of a worker of its shutdown, with a pipe that the main process of the worker closes.
 
     Without it, a warm shutdown would wait for the end of every slice.
     """
 
     def __init__(self) -> None:
         self.fd: int | None = None
-        """Readable when the worker shuts down; None: this is no worker."""
+        """File descriptor that becomes readable when the worker shuts down; None outside a worker."""
         self._writer: int | None = None
         self._main_pid = 0
         signals.worker_init.connect(self._open, weak=False)
@@ -89,8 +89,8 @@ class ShutdownNotice:
         self._main_pid = os.getpid()
 
     def _keep_reader(self, **_: Any) -> None:
-        """In a pool process: the end that the main process closes must not stay open here."""
-        if os.getpid() != self._main_pid:  # with --pool solo it is the main process itself
+        """Close the write end in a pool process, so that closing it in the main process is noticed."""
+        if os.getpid() != self._main_pid:  # with --pool solo this is the main process
             self._close()
 
     def _close(self, **_: Any) -> None:

@@ -1,7 +1,7 @@
-"""Names of Crawlo for spiders that come from there, as in ``from skitter.contrib.crawlo import Request, Spider``.
+"""Crawlo's names for spiders that were written for it: ``from skitter.contrib.crawlo import Request, Spider``.
 
-What its documented base class, requests and items have and skitter has too, under Crawlo's names. The rest is in
-docs/how-to/come-from-crawlo.md, line by line.
+Provides those features of Crawlo's documented base class, requests and items that skitter has too, under Crawlo's
+names. docs/how-to/migrate-from-crawlo.md lists the rest.
 """
 
 from __future__ import annotations

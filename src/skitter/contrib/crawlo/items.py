@@ -1,4 +1,4 @@
-"""Crawlo's items: a class with fields, which checks what is assigned to them."""
+"""Crawlo's items: classes with fields that check assigned values."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 
 class Field:
-    """A field of an item, and what it may hold."""
+    """Field of an item with the rules for its values."""
 
     def __init__(
         self,
@@ -25,22 +25,22 @@ class Field:
         self.desc = desc
 
     def checked(self, name: str, value: Any) -> Any:
-        """Return the value, or the default of an empty one; TypeError or ValueError for what the field forbids."""
+        """Return the value, or the default for an empty one. Raises TypeError or ValueError for an invalid value."""
         if value is None or (isinstance(value, str) and not value.strip()):
             if self.default is None and not self.nullable:
-                raise ValueError(f"a field without a value: {name}")
+                raise ValueError(f"the field has no value: {name}")
             return value if self.default is None else self.default
         if self.field_type is not None and not isinstance(value, self.field_type):
             raise TypeError(
-                f"a field of another type: {name} is {type(value).__name__}, not {self.field_type.__name__}"
+                f"the field has the wrong type: {name} is {type(value).__name__}, not {self.field_type.__name__}"
             )
         if self.max_length and isinstance(value, str) and len(value) > self.max_length:
-            raise ValueError(f"a field that is too long: {name} has {len(value)} characters, at most {self.max_length}")
+            raise ValueError(f"the field is too long: {name} has {len(value)} characters, at most {self.max_length}")
         return value
 
 
 class Item(MutableMapping[str, Any]):
-    """A mapping with declared fields, read and written by key or by attribute."""
+    """Mapping with declared fields, accessible by key or attribute."""
 
     fields: ClassVar[dict[str, Field]] = {}
 

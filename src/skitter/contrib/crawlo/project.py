@@ -1,7 +1,7 @@
-"""Crawlo projects that skitter crawls as they are: ``crawlo.cfg``, its settings module, and imports of ``crawlo``.
+"""Support for unchanged Crawlo projects: ``crawlo.cfg``, its settings module, and imports of ``crawlo``.
 
-Where such a project or spider file is met, modules under Crawlo's names stand in for the package, whether it is
-installed or not. They have what ``skitter.contrib.crawlo`` has.
+For such a project or spider file, substitute modules with Crawlo's names replace the package, whether it is installed
+or not. They contain the names of ``skitter.contrib.crawlo``.
 """
 
 from __future__ import annotations
@@ -29,10 +29,11 @@ _ITEMS = {"Item": crawlo.Item, "Field": crawlo.Field}
 
 
 class BasePipeline:
-    """The base of Crawlo's pipelines, which adds nothing here."""
+    """Base class of Crawlo's pipelines; adds nothing here."""
 
     @classmethod
     def from_crawler(cls, crawler: Any) -> BasePipeline:  # noqa: ARG003  as Crawlo calls it
+        """Create the pipeline; the crawler is ignored."""
         return cls()
 
 
@@ -55,11 +56,11 @@ _MODULES: dict[str, dict[str, Any]] = {
     "crawlo.utils": {},
     "crawlo.utils.log": {"get_logger": logging.getLogger},
 }
-"""Modules that spiders, items, pipelines and settings of a project import, and the names in them."""
+"""Modules that spiders, items, pipelines and settings of a project import, with their names."""
 
 
 def install_names() -> None:
-    """Let imports of ``crawlo`` give skitter's counterparts, for the rest of this process."""
+    """Make imports of ``crawlo`` return skitter's counterparts, for the rest of this process."""
     for name, values in _MODULES.items():
         if not isinstance(sys.modules.get(name), _StandIn):
             module = _StandIn(name)
@@ -69,18 +70,18 @@ def install_names() -> None:
 
 
 class _StandIn(ModuleType):
-    """A module of Crawlo's name."""
+    """Substitute for a module of Crawlo."""
 
 
 def project_root(folder: Path) -> Path | None:
-    """Return the folder that has ``crawlo.cfg``: this one, or one above."""
+    """Return the folder with ``crawlo.cfg``: this one or a parent; None if there is none."""
     return next(
         (place for place in (folder.resolve(), *folder.resolve().parents) if (place / CONFIG_FILE).is_file()), None
     )
 
 
 def project_settings(folder: Path) -> tuple[str, dict[str, Any]]:
-    """Return the settings module of a project, by its file, and the upper-case names in it."""
+    """Return the name of the settings module of a project, and the upper-case names in it."""
     root = project_root(folder)
     if root is None:
         return "", {}
@@ -90,7 +91,7 @@ def project_settings(folder: Path) -> tuple[str, dict[str, Any]]:
         module = parser["settings"]["default"].strip()
     except (configparser.Error, KeyError, UnicodeDecodeError) as error:
         raise SettingsError(
-            f"not a project of Crawlo: {CONFIG_FILE}: {error}", hint="[settings] default = MODULE"
+            f"not a Crawlo project: {CONFIG_FILE}: {error}", hint="it needs [settings] with default = MODULE"
         ) from error
     file = root.joinpath(*module.split(".")).with_suffix(".py")
     install_names()
@@ -98,13 +99,13 @@ def project_settings(folder: Path) -> tuple[str, dict[str, Any]]:
     try:
         values = runpy.run_path(str(file))
     except Exception as error:
-        raise SettingsError(f"a settings module that fails: {file.name}: {type(error).__name__}: {error}") from error
+        raise SettingsError(f"the settings module fails: {file.name}: {type(error).__name__}: {error}") from error
     own = {name: value for name, value in values.items() if name.isupper() and not name.startswith("_")}
     return module, values_of_config(values.get("config")) | own
 
 
 def list_spiders(folder: Path) -> SpiderListing:
-    """List the spiders of ``SPIDER_MODULES``, by reading their files."""
+    """Return the spiders of ``SPIDER_MODULES``, found by reading their files."""
     module, settings = project_settings(folder)
     root = project_root(folder)
     assert root is not None
@@ -114,7 +115,7 @@ def list_spiders(folder: Path) -> SpiderListing:
 
 
 def import_file(path: Path, folder: Path) -> ModuleType | None:
-    """Import a file as a module of its package; None: it is in no project, and is loaded as a file."""
+    """Import a file as a module of its package; return None if it is in no project, and must be loaded as a file."""
     install_names()
     root = project_root(folder)
     if root is None or not path.resolve().is_relative_to(root):
@@ -126,8 +127,8 @@ def import_file(path: Path, folder: Path) -> ModuleType | None:
     return import_module(".".join(parts))
 
 
-def adapt(kind: type[Any], folder: Path) -> type[AdaptedSpider]:  # noqa: ARG001  of the protocol
-    """Return the class itself: what a project imports as ``crawlo.Spider`` is skitter's."""
+def adapt(kind: type[Any], folder: Path) -> type[AdaptedSpider]:  # noqa: ARG001  required by the protocol
+    """Return the class itself, because ``crawlo.Spider`` in a project is already skitter's class."""
     return kind
 
 

@@ -1,4 +1,4 @@
-"""Crawlo's requests: its keyword names, read into skitter's requests."""
+"""Crawlo's requests: its keyword arguments, converted to skitter's requests."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FIELDS = frozenset(skitter.Request.__struct_fields__)
 
 
 class RequestPriority(enum.IntEnum):
-    """Names of Crawlo for priorities; the highest is served first, there and here."""
+    """Crawlo's names for priorities. As in skitter, the highest is served first."""
 
     BACKGROUND = -200
     LOW = -100
@@ -25,7 +25,7 @@ class RequestPriority(enum.IntEnum):
     URGENT = 200
 
 
-def Request(  # noqa: N802  the name that spiders of Crawlo call
+def Request(  # noqa: N802  the name that Crawlo spiders use
     url: str,
     callback: Any = None,
     errback: Any = None,
@@ -49,11 +49,11 @@ def Request(  # noqa: N802  the name that spiders of Crawlo call
     encoding: str | None = None,
     use_dynamic_loader: bool = False,
 ) -> skitter.Request:
-    """Return skitter's request. RequestError for what it has no counterpart for; none is ignored in silence."""
+    """Return skitter's request. Raises RequestError for an option without a counterpart; none is silently ignored."""
     if not verify:
-        raise _without_counterpart("verify=False", url, "the setting verify_tls=false is that of the whole job")
+        raise _without_counterpart("verify=False", url, "the setting verify_tls=false applies to the whole job")
     if flags or (encoding or "utf-8").lower() not in ("utf-8", "utf8"):
-        raise _without_counterpart("flags" if flags else "encoding", url, "meta holds values of your own")
+        raise _without_counterpart("flags" if flags else "encoding", url, "put your own values in meta")
     found: dict[str, Any] = {"headers": dict(headers or {}), "meta": dict(meta or {})}
     if auth is not None:
         secret = base64.b64encode(":".join(auth).encode()).decode()
@@ -70,7 +70,7 @@ def Request(  # noqa: N802  the name that spiders of Crawlo call
         found["method"] = method.upper()
     for name, value in (("proxy", proxy), ("render", use_dynamic_loader)):
         if value and name not in _FIELDS:
-            raise _without_counterpart(name, url, "this version of skitter has nothing of the kind")
+            raise _without_counterpart(name, url, "this version of skitter does not support it")
         if value:
             found[name] = value
     return skitter.Request(
@@ -87,4 +87,4 @@ def Request(  # noqa: N802  the name that spiders of Crawlo call
 
 
 def _without_counterpart(name: str, url: str, hint: str) -> RequestError:
-    return RequestError(f"skitter has nothing for {name} of a request of Crawlo: {shown_url(url)}", hint=hint)
+    return RequestError(f"skitter has no counterpart for {name} of a Crawlo request: {shown_url(url)}", hint=hint)

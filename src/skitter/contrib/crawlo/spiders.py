@@ -1,4 +1,4 @@
-"""Crawlo's base class: a spider whose first requests come from ``start_requests``."""
+"""Crawlo's base class: a spider whose start requests come from ``start_requests``."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from skitter.spiders.scrapy_settings import Translated, of_spider, translated
 
 
 class Spider(AdaptedSpider):
-    """A spider as in Crawlo: name, start_urls, custom_settings, allowed_domains, start_requests, parse, logger."""
+    """Spider like Crawlo's: name, start_urls, custom_settings, allowed_domains, start_requests, parse, logger."""
 
     handled_names = frozenset({"start_requests"})
 
     def start_requests(self) -> Any:
-        """Yield the first requests: by default those of ``start_urls``."""
+        """Yield the start requests, by default those of ``start_urls``."""
         for url in self.start_urls:
             yield Request(url)
 
     async def start(self) -> Any:
-        """Yield what ``start_requests`` does, plain or async."""
+        """Yield the requests of ``start_requests``, which may be sync or async."""
         requests = self.start_requests()
         if isinstance(requests, Awaitable):
             requests = await requests
@@ -36,17 +36,19 @@ class Spider(AdaptedSpider):
                 yield request
 
     def own_settings(self, origin: str, warnings: list[str]) -> Translated:
-        """Return the settings of its project, if it is in one, and above them its own."""
-        # Not at the top: it imports what is here.
+        """Return the settings of the project, if any, overridden by those of the spider."""
+        # Not at the top: project imports this module.
         from skitter.contrib.crawlo.project import project_settings
 
         module, values = project_settings(Path.cwd())
         (_, project), sinks, frontier = translated(module, values, warnings)
         if frontier:
-            warnings.append(f"{module}: the job is not in Redis by itself: give --frontier {shown_frontier(frontier)}")
+            warnings.append(
+                f"{module}: the job is not stored in Redis unless you give --frontier {shown_frontier(frontier)}"
+            )
         (_, own), own_sinks, _ = of_spider(origin, self, warnings)
         return Translated((origin, project | own), own_sinks or sinks)
 
     def make_request(self, url: str, callback: Any = None, **options: Any) -> skitter.Request:
-        """Make a request, as in Crawlo."""
+        """Return a request, as in Crawlo."""
         return Request(url, callback=callback, **options)

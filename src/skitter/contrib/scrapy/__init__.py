@@ -1,4 +1,4 @@
-"""Scrapy projects that crawl with skitter. Needs the extra ``scrapy``."""
+"""Support for Scrapy projects. Needs the extra ``scrapy``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MODULES = {"RedisCrawlSpider": "redis_spiders", "RedisSpider": "redis_spiders",
 
 
 def __getattr__(name: str) -> Any:
-    """Load what Scrapy's own engine needs when it asks for it: a project that skitter crawls does not."""
+    """Import names for Scrapy's own engine on first use: a project that skitter crawls does not need them."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__} has no attribute {name}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

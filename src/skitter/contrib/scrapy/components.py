@@ -1,7 +1,6 @@
-"""Components of a Scrapy project that run as they are: middlewares, pipelines and extensions that it names itself.
+"""Components of a Scrapy project that run unchanged: the middlewares, pipelines and extensions in its settings.
 
-Those of Scrapy's own that a project leaves at their defaults are skitter's business: fetching, retries, redirects,
-cookies, robots.txt, depth and so on.
+skitter itself replaces Scrapy's default components: fetching, retries, redirects, cookies, robots.txt, depth and so on.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ log = logging.getLogger("skitter.spider.scrapy")
 
 
 class Component(NamedTuple):
-    """An object that a setting names, and its number."""
+    """Object of a class that a setting names, and its order number."""
 
     order: float
     made: Any
 
 
 def own_components(settings: BaseSettings, name: str) -> list[tuple[float, Any]]:
-    """Return the components of a setting that are not Scrapy's defaults, by their numbers."""
+    """Return the components of a setting that are not Scrapy's defaults, sorted by their order numbers."""
     base = {_path(key) for key in settings.get(f"{name}_BASE") or {}}
     named: Any = settings.get(name) or {}
     if not hasattr(named, "items"):
@@ -40,7 +39,7 @@ def own_components(settings: BaseSettings, name: str) -> list[tuple[float, Any]]
 
 
 def is_off(settings: BaseSettings, name: str, path: str) -> bool:
-    """Return whether a project has switched a component of Scrapy's off."""
+    """Return whether a project has disabled one of Scrapy's components."""
     named: Any = settings.get(name) or {}
     return hasattr(named, "items") and any(_path(key) == path and order is None for key, order in named.items())
 
@@ -50,7 +49,7 @@ def _path(key: Any) -> str:
 
 
 def build(crawler: Crawler, name: str) -> list[Component]:
-    """Make the components of a setting, as Scrapy makes them; SpiderError if one cannot be made."""
+    """Create the components of a setting as Scrapy does. Raises SpiderError if one cannot be created."""
     found: list[Component] = []
     for order, key in own_components(crawler.settings, name):
         try:
@@ -60,14 +59,14 @@ def build(crawler: Crawler, name: str) -> list[Component]:
                 log.warning("disabled %s: %s", _path(key), reason.args[0])
         except Exception as error:
             raise SpiderError(
-                f"{name} names what cannot be made: {_path(key)}: {type(error).__name__}: {error}",
+                f"{name} names a class that cannot be created: {_path(key)}: {type(error).__name__}: {error}",
                 hint="correct it, or set it to None in that setting",
             ) from error
     return found
 
 
 def method_of(made: Any, name: str, crawler: Crawler) -> Callable[..., Any] | None:
-    """Return a method of a component without its parameter ``spider``, which newer versions have dropped."""
+    """Return a method of a component with ``spider`` bound, a parameter that newer versions of Scrapy have removed."""
     method: Callable[..., Any] | None = getattr(made, name, None)
     if not callable(method):
         return None
@@ -78,6 +77,6 @@ def method_of(made: Any, name: str, crawler: Crawler) -> Callable[..., Any] | No
 
 
 def methods_of(components: Iterable[Component], name: str, crawler: Crawler) -> list[Callable[..., Any]]:
-    """Return the methods of this name, in the order of the components."""
+    """Return the methods with this name, in the order of the components."""
     found = (method_of(component.made, name, crawler) for component in components)
     return [method for method in found if method is not None]

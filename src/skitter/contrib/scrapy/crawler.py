@@ -1,4 +1,4 @@
-"""The crawler object of a Scrapy project in a worker: settings, signals, stats, and an engine that is skitter."""
+"""Crawler object of a Scrapy project in a worker: settings, signals, stats, and an engine backed by skitter."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ log = logging.getLogger("skitter.spider.scrapy")
 
 
 class WorkerCrawler(Crawler):
-    """Scrapy's crawler without its engine."""
+    """Scrapy's crawler without Scrapy's engine."""
 
     def __init__(self, kind: type[scrapy.Spider], settings: Settings) -> None:
         super().__init__(kind, settings)
         self.addons.load_settings(self.settings)
 
     def open(self, arguments: dict[str, str], engine: Engine, stats: Stats) -> scrapy.Spider:
-        """Make the spider and what it finds at ``self.crawler``; the project's extensions are next (``extend``)."""
+        """Create the spider and the attributes of ``self.crawler``; call ``extend`` next to create the extensions."""
         self.crawling = True
         self.stats = _collector(self, stats)
         self.logformatter = build_from_crawler(load_object(self.settings["LOG_FORMATTER"]), self)
         self.request_fingerprinter = build_from_crawler(load_object(self.settings["REQUEST_FINGERPRINTER_CLASS"]), self)
         engine.crawler = self
-        # Its type in Scrapy is the engine that downloads; this one has what components call.
+        # Scrapy declares its own engine type here; this engine only has the methods that components call.
         vars(self)["_engine"] = engine
         self.spider = self._create_spider(**arguments)
         engine.spider = self.spider
         if not hasattr(self.spider, "state"):
-            # Of Scrapy's JOBDIR: here it lives as long as the worker.
+            # With Scrapy's JOBDIR this is persistent; here it lives as long as the worker.
             vars(self.spider)["state"] = {}
         return self.spider
 
     def extend(self) -> list[Any]:
-        """Make the project's extensions, which listen to signals."""
+        """Create the extensions of the project, which listen to signals."""
         made = [component.made for component in build(self, "EXTENSIONS")]
         self.settings.freeze()
         return made
 
     async def send(self, signal: Any, **parts: Any) -> list[tuple[Any, Any]]:
-        """Send a signal, and wait for handlers that are coroutines or return Deferreds."""
+        """Send a signal and wait for handlers that are coroutines or return Deferreds."""
         if not self.listens(signal):
             return []
         deferred = self.signals.send_catch_log_deferred(signal, **parts)
@@ -64,21 +64,21 @@ class WorkerCrawler(Crawler):
         self.signals.send_catch_log(signal, **parts)
 
     def listens(self, signal: Any) -> bool:
-        """Return whether anything listens to a signal."""
+        """Return whether a signal has any handlers."""
         from pydispatch import dispatcher
 
         return bool(list(dispatcher.liveReceivers(dispatcher.getAllReceivers(self, signal))))
 
 
 def _collector(crawler: Crawler, stats: Stats) -> Any:
-    """Make the project's stats collector; what is counted goes to the counters of the job too."""
+    """Create the stats collector of the project, which also adds to the counters of the job."""
     kind: Any = load_object(crawler.settings["STATS_CLASS"])
 
     class JobStats(kind):  # type: ignore[misc]
-        """Counts in this worker, as Scrapy does, and by name in the whole job."""
+        """Stats of this worker, as in Scrapy, which also add to the counters of the whole job."""
 
         def count(self, key: str) -> None:
-            """Count what skitter's own report has: in this worker alone."""
+            """Count only in this worker, for values that skitter's own report already contains."""
             super().inc_value(key)
 
         def inc_value(self, key: str, count: int = 1, start: int = 0, *rest: Any, **named: Any) -> None:
@@ -91,9 +91,9 @@ def _collector(crawler: Crawler, stats: Stats) -> Any:
 
 
 class Engine:
-    """What components of a project call on ``crawler.engine``.
+    """Methods of ``crawler.engine`` that components of a project call.
 
-    ``crawl`` hands requests to the seeding of the job, ``download`` fetches at once, in this worker.
+    ``crawl`` passes requests to the seeding of the job; ``download`` fetches at once, in this worker.
     """
 
     def __init__(
@@ -110,16 +110,16 @@ class Engine:
         self._stop = stop
         self._tasks: set[asyncio.Task[Any]] = set()
         self.requested: asyncio.Queue[scrapy.Request] = asyncio.Queue()
-        """What ``crawl`` was called with, on its way into the frontier."""
+        """Requests passed to ``crawl`` that are not yet in the frontier."""
 
-    # ``spider``: newer versions have dropped it, and older components pass it.
+    # Newer versions of Scrapy have removed the parameter ``spider``; older components still pass it.
 
     def crawl(self, request: scrapy.Request, spider: scrapy.Spider | None = None) -> None:  # noqa: ARG002
-        """Queue a request, from a handler of a signal."""
+        """Queue a request from a signal handler."""
         self.requested.put_nowait(request)
 
     def schedule(self, request: scrapy.Request, spider: scrapy.Spider | None = None) -> None:  # noqa: ARG002
-        """As ``crawl``."""
+        """Queue a request, like ``crawl``."""
         self.crawl(request)
 
     def download(
@@ -127,11 +127,11 @@ class Engine:
         request: scrapy.Request,
         spider: scrapy.Spider | None = None,  # noqa: ARG002
     ) -> Deferred[Response]:
-        """Fetch a request at once, for the callback or pipeline that awaits it."""
+        """Fetch a request at once, for a callback or pipeline that awaits it."""
         return Deferred.fromFuture(asyncio.ensure_future(self._download(request)))
 
     async def download_async(self, request: scrapy.Request) -> Response:
-        """As ``download``."""
+        """Fetch a request at once, like ``download``."""
         return await self._download(request)
 
     def close_spider(
@@ -161,10 +161,10 @@ class Engine:
         task.add_done_callback(self._tasks.discard)
 
     def __getattr__(self, name: str) -> Any:
-        raise AttributeError(f"crawler.engine.{name} has no counterpart: requests are queued and fetched by skitter")
+        raise AttributeError(f"crawler.engine.{name} has no counterpart: skitter queues and fetches requests")
 
 
 async def ask_idle(crawler: WorkerCrawler) -> bool:
-    """Send ``spider_idle``; whether a handler wants the spider to stay open."""
+    """Send ``spider_idle``; return whether a handler wants the spider to stay open."""
     results = crawler.signals.send_catch_log(signals.spider_idle, dont_log=DontCloseSpider, spider=crawler.spider)
     return any(isinstance(getattr(result, "value", None), DontCloseSpider) for _, result in results)

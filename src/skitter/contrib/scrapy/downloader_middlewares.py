@@ -1,7 +1,7 @@
-"""Downloader middlewares of a project, called by the hooks of skitter.
+"""Downloader middlewares of a project, called from skitter's hooks.
 
-What one decides travels with the page that the callback is given (``pages.LivePage``): a response of its own, a request
-to be made instead, or a failure for the errback.
+The decision of a middleware is stored in the page that is passed to the callback (``pages.LivePage``): its own
+response, a request to send instead, or a failure for the errback.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from skitter.contrib.scrapy.twisted_reactor import awaited
 from skitter.policy.redirects import REDIRECT_STATUSES
 
 REDIRECT_ORDER, RETRY_ORDER = 600.0, 550.0
-"""Of Scrapy's own middlewares: those with smaller numbers see no answer that is redirected or tried again."""
+"""Order of Scrapy's own middlewares. Those with smaller numbers do not see responses that are redirected or retried."""
 _Methods = list[tuple[float, Callable[..., Any]]]
 
 
 class DownloaderMiddlewares:
-    """The downloader middlewares of one worker."""
+    """Downloader middlewares of one worker."""
 
     def __init__(self, components: list[Component], crawler: Crawler, retried: frozenset[int]) -> None:
         self._retried = retried
@@ -40,7 +40,7 @@ class DownloaderMiddlewares:
                 result = await awaited(method(request))
             except IgnoreRequest as error:
                 return failure_of(error, request)
-            except Exception as error:  # noqa: BLE001  what a middleware raises is for the others, and for the errback
+            except Exception as error:  # noqa: BLE001  any error of a middleware goes to the others and to the errback
                 recovered = await self.process_exception(request, error)
                 return failure_of(error, request) if recovered is None else recovered
             if result is not None:
@@ -55,7 +55,7 @@ class DownloaderMiddlewares:
                 continue
             try:
                 result = await awaited(method(request, response))
-            except Exception as error:  # noqa: BLE001  as Scrapy has it: the errback is told
+            except Exception as error:  # noqa: BLE001  passed to the errback, as in Scrapy
                 return failure_of(error, request)
             if not isinstance(_checked(method, result), Response):
                 return result
@@ -63,7 +63,7 @@ class DownloaderMiddlewares:
         return response
 
     async def process_exception(self, request: scrapy.Request, error: Exception) -> Any:
-        """Return None if no middleware has an answer, else a response, a request or a failure."""
+        """Return a response, a request or a failure, or None if no middleware handles the error."""
         for _, method in self._exception:
             try:
                 result = await awaited(method(request, error))
@@ -87,5 +87,5 @@ def _ordered(components: list[Component], name: str, crawler: Crawler) -> _Metho
 def _checked(method: Callable[..., Any], result: Any) -> Any:
     if not isinstance(result, (Response, scrapy.Request)):
         name = getattr(method, "__qualname__", repr(method))
-        raise TypeError(f"the middleware {name} returned a {type(result).__name__}: it returns a response or a request")
+        raise TypeError(f"the middleware {name} returned a {type(result).__name__}: return a response or a request")
     return result

@@ -1,8 +1,8 @@
-"""Fetches that a callback or a pipeline waits for: media pipelines and ``crawler.engine.download``.
+"""Downloads that a callback or pipeline awaits: media pipelines and ``crawler.engine.download``.
 
-They are sent by the worker that needs them, beside its pages: with the job's user agent, proxy and network guard, at
-most ``CONCURRENT`` at a time to a host and with the job's delay between them, but not queued, and not deduplicated over
-workers. Redirects are followed, and failures are tried again a few times.
+The worker that needs them sends them in addition to its pages: with the user agent, proxy and network guard of the job,
+at most ``CONCURRENT`` at a time per host and with the job's delay between them. They are not queued, and not
+deduplicated across workers. Redirects are followed, and failures are retried a few times.
 """
 
 from __future__ import annotations
@@ -26,13 +26,14 @@ from skitter.policy.redirects import REDIRECT_STATUSES
 from skitter.settings import Settings, read_statuses
 
 CONCURRENT = 4
-"""Such fetches in flight to one host, by one worker."""
+"""Maximum number of downloads of one worker in flight to one host."""
 
 
 class Downloads:
-    """Fetches of one worker.
+    """Downloads of one worker.
 
-    ``is_trusted``: whether the guard may let a host key through. ``add_headers``: adds those that all requests have.
+    ``is_trusted`` returns whether the network guard may let a host key through. ``add_headers`` adds the headers that
+    all requests have.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class Downloads:
         self._hosts: dict[str, asyncio.Semaphore] = {}
 
     async def fetch(self, request: scrapy.Request, codec: RequestCodec) -> Response:
-        """Return the answer; an exception of Scrapy's if there is none."""
+        """Return the response. Raises one of Scrapy's exceptions if there is none."""
         plain = codec.encode(request.replace(callback=None, errback=None))
         self._add_headers(plain)
         try:

@@ -1,4 +1,4 @@
-"""Items as Scrapy's exporters would write them: selected fields, serializers of fields, and forms of dates."""
+"""Items in the form that Scrapy's exporters write: selected fields, field serializers, and date formats."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ENCODER = ScrapyJSONEncoder()
 
 
 class ItemExport:
-    """Makes records of items."""
+    """Converts items to records."""
 
     def __init__(self, settings: BaseSettings) -> None:
         self._fields = feed_fields(settings)
@@ -36,7 +36,7 @@ class ItemExport:
 
 
 def is_item(value: object) -> bool:
-    """Return whether Scrapy takes a value for an item."""
+    """Return whether Scrapy treats a value as an item."""
     return type(value) is dict or ItemAdapter.is_item(value)
 
 
@@ -46,7 +46,7 @@ def _serialized(adapter: ItemAdapter, name: str, value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as Scrapy's JSON has it."""
+    """Return a value in the form that Scrapy's JSON encoder writes."""
     if type(value) in _PLAIN:
         return value
     if isinstance(value, Mapping):
@@ -54,8 +54,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, (list, tuple, set, frozenset)):
         return [plain(member) for member in value]
     try:
-        # Dates, decimals, nested items and the like, as the installed version writes them.
+        # Dates, decimals, nested items and so on, as the installed version of Scrapy writes them.
         return plain(_ENCODER.default(value))
     except (TypeError, RecursionError):
-        # Everything else is for skitter's own codec of items, which says what it cannot store.
+        # Left to skitter's own item codec, which reports values that it cannot store.
         return value

@@ -1,6 +1,6 @@
-"""The scheduler's way to the frontier: leases ahead, commits in batches, renewal, and the end of the job.
+"""Connection of the scheduler to the frontier: leasing ahead, commits in batches, renewal, and the end of the job.
 
-It runs in Scrapy's event loop and blocks nothing. What ends while a call is under way goes with the next one.
+It runs in Scrapy's event loop and never blocks it. Requests that end during a call are committed with the next one.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import msgspec
 
 from skitter.app.audit import local_actor
 from skitter.app.frontiers import open_frontier
-from skitter.cluster.process_identity import card_of, live_workers, worker_id
+from skitter.cluster.process_identity import heartbeat_of, live_workers, worker_id
 from skitter.contrib.scrapy.held_page import PART_LINKS, HeldPage
 from skitter.contrib.scrapy.redis_spiders import SpiderIntake
 from skitter.contrib.scrapy.scheduler_settings import SchedulerSettings
@@ -31,7 +31,7 @@ from skitter.model.job import State
 from skitter.model.lease import Grant, Lease, Work
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Entry, Fingerprinter
-from skitter.model.worker import Doing, WorkerCard
+from skitter.model.worker import Doing, WorkerHeartbeat
 from skitter.node.dead_workers import dead_worker_recovery, recover_dead_workers
 from skitter.observe import events
 from skitter.policy.polling import pause_seconds
@@ -46,15 +46,15 @@ from skitter.worker.url_table import UrlTable
 
 log = logging.getLogger("skitter.scrapy")
 RETRY_SECONDS = 1.0
-"""Between two tries of a store that is away."""
+"""Pause between retries of an unavailable store."""
 CALL_SECONDS = 60.0
-"""A call that takes longer is given up, and made again."""
+"""A call that takes longer is cancelled and repeated."""
 OpenIntake = Callable[[Frontier, SchedulerSettings], Awaitable[SpiderIntake]]
 _ENDED = (State.FINISHED, State.STOPPED)
 
 
 class FrontierLink:
-    """One process's share of a job: what it holds, and what it has ready for Scrapy's engine."""
+    """Part of a job in one process: the leases that it holds, and those that are ready for Scrapy's engine."""
 
     def __init__(
         self,
@@ -63,21 +63,21 @@ class FrontierLink:
         seed: Callable[[Lease], Coroutine[Any, Any, None]],
         wake_engine: Callable[[], None],
     ) -> None:
-        """``seed``: runs the start requests under a lease. ``wake_engine``: there is something to take."""
+        """``seed`` runs the start requests under a lease. ``wake_engine`` tells the engine that a lease is ready."""
         self._settings = settings
         self._seed = seed
         self._wake_engine = wake_engine
         self.id = worker_id()
         self.keeps_items = bool(settings.outputs)
         self.is_over = False
-        """The job has ended, and nothing of it is in this process."""
+        """Whether the job has ended and this process holds nothing of it."""
         self.waiting = 0
         self.distinct_urls = DistinctUrls()
         self.counters = None
         self._ready: deque[tuple[Lease, float | None]] = deque()
         self._added: list[Entry] = []
         self._sending: set[int] = set()
-        """Epochs of what is being handed in."""
+        """Epochs of the leases that are being committed."""
         self._pace = HostPace()
         self._tasks: set[asyncio.Task[None]] = set()
         self._wake = asyncio.Event()
@@ -91,14 +91,16 @@ class FrontierLink:
         self._exits = contextlib.AsyncExitStack()
 
     async def open(self, open_intake: OpenIntake | None = None) -> None:
-        """Begin, resume or join the job."""
+        """Start, resume or join the job."""
         settings = self._settings
         self._frontier: Frontier = open_frontier(settings.frontier, settings.spec.name, create=True)
         self._exits.push_async_callback(self._frontier.close)
         await recover_dead_workers(self._frontier, _tell)
         is_joined = await self._has_live_workers()
         if settings.fresh and is_joined:
-            log.warning("SCHEDULER_FLUSH_ON_START has no effect: other processes work for job %s", settings.spec.name)
+            log.warning(
+                "SCHEDULER_FLUSH_ON_START has no effect: other processes are working on job %s", settings.spec.name
+            )
         targets = [sink_of(target).target for target in settings.outputs]
         begun = await acting_for(self._frontier, local_actor("program")).begin(
             settings.spec, fresh=settings.fresh and not is_joined, sinks=targets
@@ -110,7 +112,7 @@ class FrontierLink:
         self.known = KnownUrls(UrlTable.alone(settings.settings.limits.max_known_urls, job.secret, job.run))
         self._queue = CommitQueue(self.id, self._frontier, self.known, slots=settings.slots)
         self.held = self._queue.held
-        self._card = card_of(settings.spec.spider)
+        self._heartbeat = heartbeat_of(settings.spec.spider)
         renewal = RenewalThread(self, self._open_source, settings.lease_seconds)
         self._exits.enter_context(renewal)
         await self._exits.enter_async_context(dead_worker_recovery(self._frontier, _tell))
@@ -128,10 +130,10 @@ class FrontierLink:
     def _open_source(self) -> Frontier:
         return open_frontier(self._settings.frontier, self._settings.spec.name, create=False, patient=True)
 
-    # ---- for the scheduler; nothing here waits
+    # ---- for the scheduler; these methods do not block
 
     def take(self) -> Lease | None:
-        """Return a lease that may start now."""
+        """Return a lease that may start now, or None."""
         while self._ready:
             lease, start_by = self._ready.popleft()
             if lease.epoch not in self.held:
@@ -145,14 +147,14 @@ class FrontierLink:
         return None
 
     def end(self, outcome: Outcome, urls: list[str]) -> None:
-        """Hand an outcome in with the next call."""
+        """Commit an outcome with the next call."""
         self._queue.outcomes.append((outcome, urls))
         if outcome.ending is Ending.DONE and outcome.lease.work is Work.PAGE:
             self.distinct_urls.add(outcome.lease.request.url)
         self._wake.set()
 
     def give_back(self, lease: Lease) -> None:
-        """Hand a lease back that was begun and not ended."""
+        """Return a lease that was started but has not ended."""
         self._queue.broken_off.append(lease)
 
     def add(self, entry: Entry) -> None:
@@ -162,11 +164,11 @@ class FrontierLink:
         self._wake.set()
 
     def next_parent(self) -> int:
-        """Return a number that tells unfiltered requests apart which belong to no page."""
+        """Return a number that distinguishes unfiltered requests that belong to no page."""
         return self._call + next(self._calls)
 
     async def commit_part(self, page: HeldPage) -> None:
-        """Commit links ahead of the rest of a page, or of the start requests."""
+        """Commit the links so far, before the rest of a page or of the start requests."""
         links, page.links = page.links, []
         urls, page.urls = page.urls, []
         part = Outcome(lease=page.lease, ending=Ending.DONE, links=links, more=True, after=0)
@@ -177,21 +179,21 @@ class FrontierLink:
 
     # ---- for the renewal thread
 
-    def card(self) -> WorkerCard:
-        """Return who this process is and what it is at."""
+    def heartbeat(self) -> WorkerHeartbeat:
+        """Return the identity and current activity of this process."""
         held, slots = len(self.held), self._settings.slots
         doing = Doing.FETCHING if held else Doing.PAUSED if self._state is State.PAUSED else Doing.WAITING
-        return msgspec.structs.replace(self._card, doing=doing, in_flight=held, slots=slots)
+        return msgspec.structs.replace(self._heartbeat, doing=doing, in_flight=held, slots=slots)
 
     def lost(self, leases: list[Lease]) -> None:
-        """Drop what belongs to others now: its outcome is not handed in."""
+        """Drop leases that other workers now have; their outcomes are not committed."""
         for lease in leases:
-            # What is being handed in is no loss: the answer will tell.
+            # A lease that is being committed is not lost yet: the reply to the commit decides.
             if lease.epoch not in self._sending:
                 self._queue.drop(lease)
 
     def fail(self, error: Exception) -> None:
-        """Tell that leases are not renewed; what is lost by it, others fetch again."""
+        """Log that leases cannot be renewed; other workers fetch again what is lost."""
         log.error("leases cannot be renewed: %s", error)
 
     # ---- the loop
@@ -201,17 +203,17 @@ class FrontierLink:
             try:
                 await self._turn()
             except (FrontierError, TimeoutError) as error:
-                log.warning("the frontier does not answer, will try again: %s", error)
+                log.warning("the frontier does not answer; will try again: %s", error)
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             except Exception:
-                log.exception("a defect of skitter's own, will try again")
+                log.exception("a defect in skitter; will try again")
                 await asyncio.sleep(RETRY_SECONDS)
                 continue
             await self._rest()
 
     async def _turn(self) -> None:
-        """One exchange: add, release, hand in what has ended, and take what is free."""
+        """Exchange data with the frontier once: add requests, release leases, commit outcomes, lease requests."""
         async with asyncio.timeout(CALL_SECONDS):
             await self._send_added()
             if await self._queue.release():
@@ -229,7 +231,7 @@ class FrontierLink:
                 elif want and asked_at >= self._ask_at:
                     grant = await self._queue.lease(want)
         except BaseException:
-            # What was accepted nevertheless is refused the second time.
+            # Outcomes that were accepted despite the error are refused the second time.
             self._queue.outcomes = [*batch, *self._queue.outcomes]
             raise
         finally:
@@ -247,7 +249,7 @@ class FrontierLink:
             self._ask_at = 0.0
 
     async def _in_parts(self, batch: list[Ended]) -> list[Ended]:
-        """Commit links of large pages ahead; return the rest."""
+        """Commit links of large pages in parts; return the batch with the remaining links."""
         for outcome, _ in batch:
             while len(outcome.links) > PART_LINKS:
                 links, outcome.links = outcome.links[:PART_LINKS], outcome.links[PART_LINKS:]
@@ -274,7 +276,7 @@ class FrontierLink:
                 self._begin(self._wait_for_pace(lease, start_by))
             else:
                 self._ready.append((lease, start_by))
-        # What is left of an older run nobody will accept.
+        # Leases of an older run can no longer be committed, so they do not keep this process open.
         is_free = not self.held or self._is_superseded
         was_over, self.is_over = self.is_over, self._state in _ENDED and is_free and not self._added
         if grant.leases or self.is_over != was_over:
@@ -286,7 +288,7 @@ class FrontierLink:
         task.add_done_callback(self._tasks.discard)
 
     async def _wait_for_pace(self, lease: Lease, start_by: float | None) -> None:
-        """Have a lease ready when its turn has come, where a worker keeps the host's delay itself."""
+        """Make a lease ready after the host's delay, if the worker has to keep that delay itself."""
         try:
             sent = await self._pace.wait(lease, start_by)
         except LateError:
@@ -298,7 +300,7 @@ class FrontierLink:
         sent()
 
     async def _rest(self) -> None:
-        """Until there is something to hand in, or it is time to ask again."""
+        """Wait until there is something to commit, or until it is time to ask for leases again."""
         free = self._settings.slots > len(self.held)
         timeout = max(0.0, self._ask_at - time.monotonic()) if free else None
         if not self._queue.waiting and not self._added:
@@ -310,9 +312,9 @@ class FrontierLink:
     # ---- the end
 
     async def close(self, *, is_shutdown: bool) -> None:
-        """Hand in what has ended, give back the rest, and have the outputs of a finished job written."""
+        """Commit what has ended, return the other leases, and write the outputs of a finished job."""
         if self._loop_task is None:
-            # It could not be opened.
+            # ``open`` failed.
             await self._exits.aclose()
             return
         self._is_closing = True
@@ -328,7 +330,7 @@ class FrontierLink:
             await self._delivery.close(complete=state is State.FINISHED and not is_shutdown)
             await self._frontier.tell(self.id, None)
         except (FrontierError, TimeoutError) as error:
-            log.warning("the frontier does not answer; what was in flight is crawled again: %s", error)
+            log.warning("the frontier does not answer; requests in flight will be fetched again: %s", error)
         finally:
             await self._exits.aclose()
 

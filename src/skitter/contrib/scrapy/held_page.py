@@ -1,4 +1,4 @@
-"""A leased request in the hands of Scrapy's engine: what its callback has yielded, and how it ended."""
+"""Leased request that Scrapy's engine is processing: links and items of its callback, and its outcome."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from skitter.model.secrets import shown_url
 
 log = logging.getLogger("skitter.scrapy")
 PART_LINKS = 1000
-"""Links that one call of the frontier carries."""
+"""Maximum number of links in one call of the frontier."""
 _CLASSES = {
     "CannotResolveHostError": "dns",
     "DNSLookupError": "dns",
@@ -39,33 +39,33 @@ _CLASSES = {
     "ConnectError": "connect",
     "OSError": "connect",
 }
-"""Classes of errors by the names of exceptions: Scrapy has its own since 2.15, and Twisted's before that."""
+"""Error classes by the names of exceptions: Scrapy's own since version 2.15, and Twisted's before."""
 
 
 class HeldPage:
-    """A lease and what belongs to its commit."""
+    """Lease with the data for its commit."""
 
     def __init__(self, lease: Lease, request: scrapy.Request | None = None) -> None:
         self.lease = lease
         self.request = request
         self.links: list[Entry] = []
         self.urls: list[str] = []
-        """URLs of the links, to be remembered once they are committed."""
+        """URLs of the links, to be added to the known URLs after the commit."""
         self.items: list[NewItem] = []
         self.problem = ""
-        """The traceback of the callback, or what it yielded that cannot be stored."""
+        """Traceback of the callback, or the error of a yielded value that cannot be stored."""
         self.is_scraped = False
-        """Its answer has reached the spider: what is scheduled from here on are its links."""
+        """Whether its response has reached the spider: requests that are scheduled from then on are its links."""
         self.is_over = False
         self._unfiltered = 0
 
     def next_place(self) -> int:
-        """Return the number of a request that dedup does not look at, among those of this page."""
+        """Return the number of the next request of this page that is exempt from dedup."""
         self._unfiltered += 1
         return self._unfiltered
 
     def add_item(self, item: Any) -> None:
-        """Take an item that has passed all pipelines; one that cannot be stored goes to the rejects."""
+        """Add an item that has passed all pipelines; one that cannot be stored is added to the rejects."""
         try:
             self.items.append(NewItem(encode_item(item)))
         except ItemError as error:
@@ -74,14 +74,15 @@ class HeldPage:
             self.items.append(NewItem(encode_reject(item, str(error), url), ItemKind.REJECT))
 
     def outcome(self, result: Response | Failure | None, is_wanted: bool) -> Outcome:
-        """Return how the request ended. ``result``: None if another request stands in its place (a redirect, a retry).
+        """Return the outcome of the request. ``result`` is None if another request replaces it (redirect, retry).
 
-        ``is_wanted``: the spider sees answers of this status. What was yielded counts in any case, as in Scrapy.
+        ``is_wanted`` is whether the spider gets responses of this status. As in Scrapy, yielded links and items are
+        kept in any case.
         """
         self.is_over = True
         if self.request is None:
             # The start requests.
-            ending, kind = (Ending.DEAD, "callback") if self.problem else (Ending.DONE, "")
+            ending, kind = (Ending.FAILED, "callback") if self.problem else (Ending.DONE, "")
             return Outcome(
                 lease=self.lease,
                 ending=ending,
@@ -101,22 +102,22 @@ class HeldPage:
             latency = result.meta.get("download_latency") if result.request is not None else None
             outcome.news = HostNews(answered=True, latency_seconds=latency)
             if not is_wanted:
-                outcome.ending, outcome.error_class = Ending.DEAD, f"http_{result.status // 100}xx"
+                outcome.ending, outcome.error_class = Ending.FAILED, f"http_{result.status // 100}xx"
                 outcome.error = f"status {result.status}"
         if self.problem:
-            outcome.ending, outcome.error_class, outcome.error = Ending.DEAD, "callback", self.problem
+            outcome.ending, outcome.error_class, outcome.error = Ending.FAILED, "callback", self.problem
         return outcome
 
     @staticmethod
     def _fail(outcome: Outcome, failure: Failure) -> None:
         error = failure.value
         if isinstance(error, IgnoreRequest):
-            # Nothing was sent, or a middleware wants nothing of it: robots.txt, offsite and the like.
+            # Not sent, or rejected by a middleware: robots.txt, offsite and so on.
             outcome.ending, outcome.error_class = Ending.EXCLUDED, _rule(error)
         else:
             names = [each.__name__ for each in type(error).__mro__]
             kind = next((_CLASSES[name] for name in names if name in _CLASSES), "hook")
-            outcome.ending, outcome.error_class = Ending.DEAD, kind
+            outcome.ending, outcome.error_class = Ending.FAILED, kind
         outcome.error = f"{type(error).__name__}: {error}"
 
 

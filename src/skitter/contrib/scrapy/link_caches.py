@@ -1,8 +1,7 @@
-"""Caches for functions of Scrapy's that are called for every link of every page, and always say the same.
+"""Caches for pure functions of Scrapy that are called for every link of every page.
 
-On a documentation site three quarters of a spider's CPU went into joining and escaping URLs that earlier pages had
-too. The functions are pure, so their results are remembered; which they are depends on the installed version, and what
-is not found is left as it is.
+On a documentation site, three quarters of a spider's CPU time went into joining and escaping URLs that were on earlier
+pages too. The set of functions depends on the installed version; those that are not found are left unchanged.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import Any
 from urllib.parse import ParseResult, urljoin
 
 RESULTS = 65_536
-"""Results that are remembered of each function."""
+"""Number of cached results per function."""
 _XHTML = "http://www.w3.org/1999/xhtml"
 _LINKS = "scrapy.linkextractors.lxmlhtml"
 CACHED: dict[str, tuple[str, ...]] = {
@@ -23,18 +22,18 @@ CACHED: dict[str, tuple[str, ...]] = {
     "scrapy.http.response.text": ("urljoin",),
     "scrapy.http.response": ("urljoin",),
 }
-"""Modules, and the names of functions that they have imported."""
+"""Functions to cache, by the module that imports them."""
 
 
 def install() -> None:
-    """Remember results, in this process."""
+    """Install the caches in this process."""
     made: dict[Any, Any] = {urljoin: _FolderJoins()}
     for module_name, names in CACHED.items():
         module = import_module(module_name)
         for name in names:
             function = getattr(module, name, None)
             if callable(function) and not isinstance(function, _KINDS):
-                # One cache for all that call the same function.
+                # Modules that import the same function share one cache.
                 vars(module)[name] = made.setdefault(function, _Cached(function))
     links = import_module(_LINKS)
     if not isinstance(found := getattr(links, "url_has_any_extension", None), (_Extensions, type(None))):
@@ -46,7 +45,7 @@ def install() -> None:
 
 
 class _Cached:
-    """A function whose results are remembered."""
+    """Function with cached results."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -56,12 +55,12 @@ class _Cached:
         try:
             return self._remembered(*arguments, **keywords)
         except TypeError:
-            # Not hashable; or the error is the function's own, which it then raises again.
+            # An argument is not hashable; or the function itself raised it, and raises it again here.
             return self._function(*arguments, **keywords)
 
 
 class _FolderJoins:
-    """``urljoin``, remembered by the folder of the page: the menu of a site is joined once for each folder."""
+    """``urljoin`` with results cached by the folder of the page, so that a site's menu is joined once per folder."""
 
     def __init__(self) -> None:
         self._joined = lru_cache(RESULTS)(urljoin)
@@ -70,7 +69,7 @@ class _FolderJoins:
         if type(base) is not str or not isinstance(url, str) or not allow_fragments:
             return urljoin(base, url, allow_fragments)
         first = url[:1]
-        # What begins otherwise ("#part", "?page=2", nothing) is joined to the whole URL of the page.
+        # Other references ("#part", "?page=2", empty) depend on the whole URL of the page, not only on its folder.
         if not (first.isalnum() or first in ("/", ".")) or not first:
             return urljoin(base, url)
         end = len(base)
@@ -82,12 +81,12 @@ class _FolderJoins:
 
 
 class _Extensions:
-    """``url_has_any_extension``, with one look for all extensions."""
+    """``url_has_any_extension`` with a single comparison for all extensions."""
 
     def __init__(self, function: Callable[..., bool]) -> None:
         self._function = function
         self._suffixes: dict[int, tuple[Any, tuple[str, ...]]] = {}
-        """Extensions as a tuple, by the id of the set; with the set, so that no other object gets its id."""
+        """Extensions as a tuple, by the id of the set. The set is kept too, so that its id is not reused."""
 
     def __call__(self, url: Any, extensions: Any) -> bool:
         if not isinstance(extensions, (set, frozenset)) or not isinstance(url, ParseResult):
@@ -102,7 +101,7 @@ _KINDS = (_Cached, _FolderJoins)
 
 
 def _iter_links_of(original: Callable[..., Any], name_matches: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method that has lxml itself look for the tags, where it is known which they are."""
+    """Return a method that lets lxml search for the tags, if the tag names are known."""
 
     def iter_links(self: Any, document: Any) -> Iterator[Any]:
         scan = self.scan_tag

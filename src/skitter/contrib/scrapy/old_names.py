@@ -1,7 +1,7 @@
-"""Names that newer versions of Scrapy have dropped or moved, for projects that still import them.
+"""Names that newer versions of Scrapy have removed or moved, for projects that still import them.
 
-The import hook finds a module of an old name only where the installed version has none, so nothing of it is replaced.
-It is installed when a Scrapy project is loaded, and in no other process.
+The import hook provides a module under an old name only if the installed version has none, so it replaces nothing. It
+is installed only in processes that load a Scrapy project.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MOVED: dict[str, str] = {
     "scrapy.utils.multipart": "w3lib.form",
     "scrapy.xlib.pydispatch": "pydispatch",
 }
-"""Modules of old names, and where their content is now; what is below a package follows it."""
+"""New names of modules by their old names; modules in a package move with the package."""
 _EMPTY = ("scrapy.contrib", "scrapy.xlib", "scrapy.conf", "scrapy.log")
 
 ALIASES: dict[str, dict[str, str]] = {
@@ -75,31 +75,31 @@ ALIASES: dict[str, dict[str, str]] = {
         "url_query_parameter": "w3lib.url:url_query_parameter",
     },
 }
-"""Names that a module had, and what has taken their place; added where the module has none of the name."""
+"""Replacements for names that were removed from a module; added if the module does not have the name."""
 
 
 class _MovedFinder(MetaPathFinder, Loader):
-    """Finds modules of old names."""
+    """Finds modules by their old names."""
 
     def find_spec(
         self,
         name: str,
         path: Sequence[str] | None,
-        target: ModuleType | None = None,  # noqa: ARG002  of the protocol
+        target: ModuleType | None = None,  # noqa: ARG002  required by the protocol
     ) -> ModuleSpec | None:
         if not name.startswith("scrapy.") or not (name in _EMPTY or _new_name(name)):
             return None
-        # A package of an old name is the new package, where Python would find the module a second time.
+        # An old package name refers to the new package, in whose path Python would import the module a second time.
         if not name.startswith(_EMPTY) and PathFinder.find_spec(name, path) is not None:
             return None
         return ModuleSpec(name, self, is_package=True)
 
-    def create_module(self, spec: ModuleSpec) -> ModuleType | None:  # noqa: ARG002  of the protocol
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:  # noqa: ARG002  required by the protocol
         return None
 
     def exec_module(self, module: ModuleType) -> None:
         if new_name := _new_name(module.__name__):
-            # The very module: what a spider sets there, or compares with it, is the same object.
+            # The same module object, so that assignments and identity comparisons in a spider work.
             sys.modules[module.__name__] = import_module(new_name)
         elif module.__name__ == "scrapy.conf":
             from scrapy.utils.project import get_project_settings
@@ -112,7 +112,7 @@ class _MovedFinder(MetaPathFinder, Loader):
 
 
 def _message(message: str, level: int = logging.INFO, **_: Any) -> None:
-    """Log in place of ``scrapy.log.msg``."""
+    """Log a message; replaces ``scrapy.log.msg``."""
     logging.getLogger("scrapy").log(level, "%s", message)
 
 
@@ -146,7 +146,7 @@ def _add_aliases() -> None:
 
 
 def _add_methods() -> None:
-    """Add methods that spiders override or call, where the installed version has them no more."""
+    """Add methods that spiders override or call, if the installed version no longer has them."""
     import scrapy
     from scrapy.http import TextResponse
     from scrapy.spiders import SitemapSpider

@@ -1,4 +1,4 @@
-"""What a Scrapy spider yields, as skitter takes it: requests that are in scope, and items with their signals."""
+"""Conversion of the output of a Scrapy spider: requests that are in scope, and items with their signals."""
 
 from __future__ import annotations
 
@@ -23,16 +23,15 @@ from skitter.model.url import host_key
 
 _MIDDLEWARE = "scrapy.downloadermiddlewares"
 RESERVED = "scrapy:"
-"""Begins the stored name of a method that skitter's own base class of spiders has too."""
-
-
+"""Prefix of the stored name of a method that skitter's base class of spiders has too."""
 PLAIN_REQUESTS = 50_000
+"""Maximum number of cached plain requests."""
 NO_REFERRER = "scrapy_no_referrer"
-"""Key of the ``meta`` of a request that stands for another one, and was not found on its page."""
+"""Key in the ``meta`` of a request that replaces another one, and was not found on a page."""
 
 
 class WorkerCodec(RequestCodec):
-    """The codec of a worker. ``reserved``: names that mean something else on skitter's spider."""
+    """Codec of a worker. ``reserved``: names that have another meaning on skitter's spider."""
 
     def __init__(self, spider: scrapy.Spider, reserved: frozenset[str]) -> None:
         super().__init__(spider)
@@ -40,18 +39,19 @@ class WorkerCodec(RequestCodec):
         self._has_plain_parse = type(spider)._parse is scrapy.Spider._parse  # noqa: SLF001
 
     def name_of(self, request: scrapy.Request, field: str) -> Any:
-        """Return the stored name; None: the default callback."""
+        """Return the stored name, or None for the default callback."""
         name = super().name_of(request, field)
         if name == "parse" and field == "callback" and self._has_plain_parse:
             return None
         return RESERVED + name if name in self._reserved else name
 
     def method_of(self, name: str | None) -> Any:
+        """Return the spider's method with a stored name."""
         return super().method_of(None if name is None else name.removeprefix(RESERVED))
 
 
 class RequestOutput:
-    """Requests on their way to the frontier."""
+    """Converts the requests of a spider for the frontier."""
 
     def __init__(self, crawler: WorkerCrawler, codec: RequestCodec) -> None:
         settings = crawler.settings
@@ -77,16 +77,16 @@ class RequestOutput:
         ) and not is_off(settings, "SPIDER_MIDDLEWARES", "scrapy.spidermiddlewares.offsite.OffsiteMiddleware")
         self._is_plain = not (self._is_listened or self._depth_priority or self._unfiltered or self._meta)
         self._plain: dict[tuple[str, Any], Request] = {}
-        """Converted requests that have nothing but a URL and a callback: links that many pages share."""
+        """Converted requests with only a URL and a callback: links that many pages share."""
         self._domains: tuple[str, ...] = ()
         self._hosts: re.Pattern[str] | None = None
         self._known_hosts: dict[str, bool] = {}
 
     def convert(self, request: scrapy.Request, response: Response | None, origin: Request | None) -> Request | None:
-        """Return skitter's request; None: it is not made.
+        """Return skitter's request, or None if a rule or a signal handler rejects it.
 
-        ``response``: of the page that it stands on; None: on none. ``origin``: the request of that page, or the one
-        that this stands for; None: at the start.
+        ``response`` is that of the page with the request, or None if it is not from a page. ``origin`` is the request
+        of that page, or the request that this one replaces, or None for a start request.
         """
         key = None
         if self._is_plain and response is not None and _is_plain(request) and not (origin and origin.cookies):
@@ -105,7 +105,7 @@ class RequestOutput:
         return found
 
     def _is_made(self, request: scrapy.Request, *, is_start: bool) -> bool:
-        """Return whether no rule of Scrapy's, and no handler of a signal, is against a request."""
+        """Return whether no rule of Scrapy and no signal handler rejects a request."""
         if self._max_chars and len(request.url) > self._max_chars and not is_start:
             self._crawler.stats.inc_value("urllength/request_ignored_count")
             return False
@@ -115,7 +115,7 @@ class RequestOutput:
         return not self._is_listened or self._is_scheduled(request)
 
     def _complete(self, found: Request, request: scrapy.Request, origin: Request | None, *, has_page: bool) -> None:
-        """Add what the project's settings, the spider and the page that led here mean for a request."""
+        """Apply the project's settings, the spider's attributes and the originating request to a request."""
         if self._depth_priority and origin is not None:
             found.priority -= (origin.depth + 1) * self._depth_priority
         if self._unfiltered:
@@ -128,7 +128,7 @@ class RequestOutput:
             _inherit_cookies(origin, found, request)
 
     def is_offsite(self, url: str) -> bool:
-        """Return whether a URL is outside of the spider's ``allowed_domains``, which it may change as it runs."""
+        """Return whether a URL is outside the spider's ``allowed_domains``, which the spider may change at run time."""
         domains = getattr(self._spider, "allowed_domains", None)
         if not domains or not self._checks_offsite:
             return False
@@ -154,7 +154,7 @@ class RequestOutput:
 
 
 def _is_plain(request: scrapy.Request) -> bool:
-    """Return whether a request has nothing but a URL and a callback."""
+    """Return whether a request has only a URL and a callback."""
     return (
         type(request) is scrapy.Request
         and not (request._meta or request._headers or request._cookies or request._cb_kwargs or request._flags)  # noqa: SLF001
@@ -164,14 +164,14 @@ def _is_plain(request: scrapy.Request) -> bool:
 
 
 def _inherit_cookies(origin: Request, found: Request, request: scrapy.Request) -> None:
-    """Send on the cookies that a request was given, as Scrapy's jar would; to the same host alone."""
+    """Pass on the cookies of the originating request, as Scrapy's jar would, but only to the same host."""
     if request.meta.get("dont_merge_cookies") or host_key(found.url) != host_key(origin.url):
         return
     found.cookies = origin.cookies | plain_cookies(request.cookies)
 
 
 class ItemOutput:
-    """Items on their way to the outbox: pipelines, signals, counters."""
+    """Processes items for the outbox: pipelines, signals, counters."""
 
     def __init__(self, crawler: WorkerCrawler, pipelines: list[Component]) -> None:
         self._crawler = crawler
@@ -187,20 +187,20 @@ class ItemOutput:
             await awaited(method())
 
     async def close(self) -> None:
-        """Call ``close_spider`` of each pipeline; all of them, whatever one raises."""
+        """Call ``close_spider`` of each pipeline, even if one raises an exception."""
         for method in self._close:
             try:
                 await awaited(method())
-            except Exception:  # noqa: BLE001  as above
+            except Exception:  # noqa: BLE001  the other pipelines must be closed too
                 self._log.exception("a pipeline failed when it was closed")
 
     def take(self, item: Any) -> dict[str, Any]:
-        """Return the record of an item that no pipeline and no signal is for."""
+        """Return the record of an item if there are no pipelines and no signal handlers."""
         self._crawler.stats.count("item_scraped_count")
         return self._export.record(item)
 
     async def process(self, item: Any, response: Any) -> dict[str, Any]:
-        """Return the record of an item that has passed the pipelines; DropItem if it is left out."""
+        """Return the record of an item after the pipelines. Raises DropItem if the item is dropped."""
         parts = {"response": response, "spider": self._crawler.spider}
         original = item
         try:
@@ -212,7 +212,7 @@ class ItemOutput:
             await self._crawler.send(signals.item_dropped, item=original, exception=reason, **parts)
             raise
         except Exception as error:
-            # Only this item is lost, as in Scrapy; the others of the page go on.
+            # Only this item is lost, as in Scrapy; other items of the page are kept.
             self._log.exception("Error processing %r", original)
             await self._crawler.send(signals.item_error, item=original, failure=failure_of(error), **parts)
             raise DropItem(f"a pipeline failed: {type(error).__name__}") from error

@@ -1,4 +1,4 @@
-"""Calls of a Scrapy spider's methods with its own kinds of responses and failures, and what they yield."""
+"""Calls of a Scrapy spider's callbacks and errbacks with Scrapy's responses and failures, and their output."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from skitter.model.request import Request
 from skitter.spiders.failure import Failure
 
 _CALLBACK_CLASSES = ("callback", "hook", "internal")
-"""Classes of failures that come after the answer: Scrapy's errbacks are not told of them."""
+"""Error classes of failures after the response: Scrapy does not call errbacks for them."""
 REFRESH_BYTES = 4096
-"""Scrapy looks for a refresh in so much of a page."""
+"""Scrapy looks for a meta refresh in this part of a page."""
 
 
 class PageCalls:
-    """Calls callbacks and errbacks of one spider."""
+    """Calls the callbacks and errbacks of one spider."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class PageCalls:
         *,
         has_item_steps: bool,
     ) -> None:
-        """``has_item_steps``: pipelines or signals are for items, so they are not finished here."""
+        """``has_item_steps``: whether items still pass pipelines or signal handlers, so they are not converted here."""
         assert crawler.spider is not None
         self._crawler = crawler
         self._engine = engine
@@ -58,7 +58,7 @@ class PageCalls:
         self._middlewares = middlewares
         self._has_item_steps = has_item_steps
         self.responses: dict[int, Any] = {}
-        """Responses of items that are about to pass the pipelines, by the ids of the items."""
+        """Responses of items that have yet to pass the pipelines, by the ids of the items."""
         self._is_received_listened = crawler.listens(signals.response_received)
         settings = crawler.settings
         self._refresh_seconds = (
@@ -68,7 +68,7 @@ class PageCalls:
         self._log = logging.getLogger(f"skitter.spider.{self._spider.name}")
 
     def of_page(self, response: SkitterResponse) -> Any:
-        """Call the callback of a page; return an iterator of what it yields."""
+        """Call the callback of a page; return an iterator of its output."""
         origin, page = response.request, response.page
         live = page.scrapy if isinstance(page, LivePage) else None
         if isinstance(live, scrapy.Request):
@@ -93,7 +93,7 @@ class PageCalls:
         return self._outputs(found, origin, lambda: callback(found, **keywords))
 
     def of_failure(self, failure: Failure) -> Any:
-        """Call the errback of a request; return an iterator of what it yields."""
+        """Call the errback of a request; return an iterator of its output, or None if there is none."""
         if failure.error_class in _CALLBACK_CLASSES:
             return None
         page = failure.response.page if failure.response is not None else None
@@ -110,7 +110,7 @@ class PageCalls:
         return self._outputs(getattr(failure.value, "response", None), origin, lambda: errback(failure))
 
     def request_of(self, origin: Request, page: Page | None) -> scrapy.Request:
-        """Return Scrapy's request, with what Scrapy's engine notes in its ``meta``."""
+        """Return Scrapy's request, with the values that Scrapy's engine sets in ``meta``."""
         request = self._codec.decode(origin)
         meta = request.meta
         meta["depth"] = origin.depth
@@ -122,27 +122,28 @@ class PageCalls:
             meta.setdefault("download_timeout", self._crawler.settings.getfloat("DOWNLOAD_TIMEOUT"))
         return request
 
-    # ---- what is yielded
+    # ---- output
 
     def _outputs(self, response: Response | None, origin: Request, call: Callable[[], Any]) -> Any:
         try:
             result = call()
-        except Exception as error:  # noqa: BLE001  told as Scrapy tells it
+        except Exception as error:  # noqa: BLE001  reported as in Scrapy
             self._failed(error, response)
             return None
         if isinstance(result, GeneratorType):
             return self._of_generator(result, response, origin)
         if isinstance(result, TwistedFailure):
-            # An errback that passes its failure on.
+            # An errback that returns its failure.
             return None
         if isinstance(result, Deferred) or hasattr(result, "__aiter__") or hasattr(result, "__await__"):
             return self._of_async(result, response, origin)
         return self._of_generator(iter(listed(result)), response, origin)
 
     def _of_generator(self, outputs: Any, response: Response | None, origin: Request) -> Iterator[Any]:
-        """Yield what a callback yields. If it raises, what it has yielded before stays, as in Scrapy.
+        """Yield the output of a callback. If it raises, its earlier output is kept, as in Scrapy.
 
-        What cannot be stored is raised at the line of its yield, and costs the page: it would be lost in silence.
+        A request that cannot be stored raises an error at the line of its ``yield``, and the page fails: otherwise the
+        request would be lost silently.
         """
         refused: RequestError | None = None
         step: Callable[[], Any] = partial(next, outputs)
@@ -175,7 +176,7 @@ class PageCalls:
                 output = await anext(outputs)
             except StopAsyncIteration:
                 break
-            except Exception as error:  # noqa: BLE001  told as Scrapy tells it
+            except Exception as error:  # noqa: BLE001  reported as in Scrapy
                 self._failed(error, response)
                 break
             if (converted := self._converted(output, response, origin)) is not None:
@@ -190,7 +191,7 @@ class PageCalls:
         outputs: Any
         try:
             await self._middlewares.check_input(response)
-        except Exception as error:  # noqa: BLE001  for the errback
+        except Exception as error:  # noqa: BLE001  passed to the errback
             outputs = self._of_errback(response.request, failure_of(error, response.request), origin)
         else:
             outputs = self._of_async(self._middlewares.run(response, call), response, origin)
@@ -198,7 +199,7 @@ class PageCalls:
             yield output
 
     def _requested(self, origin: Request) -> Iterator[Request]:
-        """Yield what handlers have asked ``crawler.engine.crawl`` for meanwhile."""
+        """Yield the requests that handlers have passed to ``crawler.engine.crawl`` meanwhile."""
         while not self._engine.requested.empty():
             converted = self._requests.convert(self._engine.requested.get_nowait(), None, origin)
             if converted is not None:
@@ -217,10 +218,10 @@ class PageCalls:
         self.responses[id(output)] = response
         return output
 
-    # ---- what Scrapy's engine does besides
+    # ---- other tasks of Scrapy's engine
 
     def _refreshed(self, response: Response) -> scrapy.Request | None:
-        """Return the request that a page asks a browser to make in its place, by a refresh."""
+        """Return the request for the target of a meta refresh, or None if the page has none."""
         if not self._refresh_seconds or b"refresh" not in response.body[:REFRESH_BYTES].lower():
             return None
         request = response.request
@@ -244,7 +245,7 @@ class PageCalls:
             )
 
     def _failed(self, error: Exception, response: Response | None) -> None:
-        """Tell of an exception of the spider's; CloseSpider stops the job."""
+        """Log and count an exception of the spider, and send ``spider_error``; CloseSpider stops the job."""
         if isinstance(error, CloseSpider):
             self._engine.close_soon(error.reason or "cancelled")
             return

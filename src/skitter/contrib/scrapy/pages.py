@@ -1,4 +1,4 @@
-"""Scrapy's responses and failures of what skitter has fetched."""
+"""Scrapy's responses and failures for pages and errors of skitter."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from skitter.model.page import Page
 from skitter.spiders.failure import Failure
 
 _DECODED = ("content-encoding",)
-"""Headers that no longer hold for a body that is decoded, as Scrapy leaves them out too."""
+"""Headers that do not apply to a decoded body; Scrapy removes them too."""
 
 
 class LivePage(Page):
-    """A page whose objects of Scrapy are at hand, because a middleware has made or seen them."""
+    """Page with a Scrapy object that a middleware has created or seen."""
 
     scrapy: Any = None
-    """A response, a request to be made in its place, or a failure for the errback."""
+    """Response, request to send instead, or failure for the errback."""
 
 
 def live_page(page: Page, live: Any, **changes: Any) -> LivePage:
-    """Return a page that carries objects of Scrapy."""
+    """Return a page with a Scrapy object."""
     return LivePage(**{name: getattr(page, name) for name in Page.__struct_fields__} | changes, scrapy=live)
 
 
 def made_page(url: str, live: Any) -> LivePage:
-    """Return a page that was not fetched."""
+    """Return a page that was not fetched, for a Scrapy object."""
     status = live.status if isinstance(live, Response) else 200
     body = live.body if isinstance(live, Response) else b""
     headers = [
@@ -47,7 +47,7 @@ def made_page(url: str, live: Any) -> LivePage:
 
 
 def make_response(page: Page, request: scrapy.Request) -> Response:
-    """Return Scrapy's response of a page, of the class that Scrapy would choose."""
+    """Return Scrapy's response for a page, of the class that Scrapy would choose."""
     found: dict[str, list[str]] = {}
     for name, value in page.headers:
         if name not in _DECODED:
@@ -67,7 +67,7 @@ def make_response(page: Page, request: scrapy.Request) -> Response:
 
 
 _KINDS: dict[str, type[Response]] = {}
-"""Classes by content type, of types whose class depends on nothing else."""
+"""Response classes by content type, for types whose class depends on nothing else."""
 
 
 def _kind(page: Page, headers: Headers, url: str) -> type[Response]:
@@ -91,23 +91,23 @@ def _address(text: str) -> Any:
         return None
 
 
-# ---- failures: Scrapy's own exceptions, and Twisted's, which most errbacks ask for
+# ---- failures: both Scrapy's own exceptions and Twisted's, which most errbacks check for
 
 
 class DnsError(exceptions.CannotResolveHostError, twisted_error.DNSLookupError):
-    """A host name has no address."""
+    """The host name cannot be resolved."""
 
 
 class RefusedError(exceptions.DownloadConnectionRefusedError, twisted_error.ConnectionRefusedError):
-    """No connection to the server or the proxy."""
+    """The server or proxy cannot be connected to."""
 
 
 class SlowError(exceptions.DownloadTimeoutError, twisted_error.TimeoutError, twisted_error.TCPTimedOutError):
-    """The server did not answer in time."""
+    """The server did not respond in time."""
 
 
 class BrokenOffError(exceptions.ResponseDataLossError, ResponseFailed):
-    """The answer broke off, or is no HTTP."""
+    """The response is incomplete or not valid HTTP."""
 
     def __init__(self, message: str) -> None:
         begin: Any = ResponseFailed.__init__
@@ -125,11 +125,11 @@ ERRORS: dict[str, Callable[[str], Exception]] = {
     "too_large": exceptions.DownloadCancelledError,
     "truncated": BrokenOffError,
 }
-"""Exceptions by the class of a failed request; others are DownloadFailedError."""
+"""Exceptions by error class; other classes become DownloadFailedError."""
 
 
 def make_failure(failure: Failure, request: scrapy.Request, response: Response | None) -> Any:
-    """Return the failure that an errback is given."""
+    """Return the failure to pass to an errback."""
     error: Exception
     if response is not None:
         error = HttpError(response, "Ignoring non-200 response")
@@ -139,7 +139,7 @@ def make_failure(failure: Failure, request: scrapy.Request, response: Response |
 
 
 def failure_of(error: BaseException, request: scrapy.Request | None = None) -> Any:
-    """Return an exception as a failure, which Twisted has no types for; ``request``: that failed by it."""
+    """Return an exception as a failure; Any, because Twisted has no type hints. ``request``: the failed request."""
     make: Any = TwistedFailure
     made = make(error, type(error), error.__traceback__)
     made.request = request

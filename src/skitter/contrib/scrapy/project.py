@@ -1,4 +1,4 @@
-"""The Scrapy project of a folder: its settings, its spiders, and their adapted classes. An entry point of skitter."""
+"""Scrapy project of a folder: its settings, its spiders, and their adapted classes. An entry point of skitter."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ from skitter.spiders.spider_files import SpiderListing, SpiderSeen, UnreadableFi
 
 CONFIG = "scrapy.cfg"
 _MODULE_VARIABLE = "SCRAPY_SETTINGS_MODULE"
-"""By this environment variable Scrapy's own functions find the settings, such as ``get_project_settings``."""
+"""Environment variable with which functions of Scrapy, such as ``get_project_settings``, find the settings."""
 
 
 def project_root(folder: Path) -> Path | None:
-    """Return the folder with ``scrapy.cfg``, here or above; None: there is none."""
+    """Return the folder with ``scrapy.cfg``: this one or a parent; None if there is none."""
     return next((place for place in (folder.resolve(), *folder.resolve().parents) if (place / CONFIG).is_file()), None)
 
 
 def prepare(folder: Path) -> None:
-    """Make a project importable in this process: old names, the reactor, its folder, and its settings module."""
-    # Deprecations are for who works on a project, and not for who runs it.
+    """Make a project importable in this process: old names, the reactor, import path, and settings module."""
+    # Deprecation warnings are for developers of a project, not for its users.
     warnings.simplefilter("ignore", ScrapyDeprecationWarning)
     twisted_reactor.install()
     old_names.install()
@@ -45,14 +45,14 @@ def prepare(folder: Path) -> None:
     if root is None:
         return
     if str(root) not in sys.path:
-        # First, as Scrapy has it: a project may have a module of any name.
+        # First, as in Scrapy: a module of a project may have any name.
         sys.path.insert(0, str(root))
     config = configparser.ConfigParser()
     try:
         config.read(root / CONFIG)
     except configparser.Error as error:
         raise SettingsError(
-            f"cannot be read: {CONFIG}: {error}", hint="it has [settings] and default = MODULE"
+            f"cannot be read: {CONFIG}: {error}", hint="it needs [settings] with default = MODULE"
         ) from error
     name = os.environ.get("SCRAPY_PROJECT", "default")
     if module := config.get("settings", name, fallback=""):
@@ -60,7 +60,7 @@ def prepare(folder: Path) -> None:
 
 
 def project_settings(folder: Path) -> Settings:
-    """Return the settings of the project of a folder, or Scrapy's defaults; SettingsError if they cannot be had."""
+    """Return the settings of a project, or Scrapy's defaults. Raises SettingsError if they cannot be imported."""
     prepare(folder)
     settings = Settings()
     module = os.environ.get(_MODULE_VARIABLE, "") if project_root(folder) is not None else ""
@@ -70,17 +70,17 @@ def project_settings(folder: Path) -> Settings:
         except Exception as error:
             raise SettingsError(
                 f"the settings of a Scrapy project cannot be imported: {module}: {type(error).__name__}: {error}",
-                hint=f"{CONFIG} names it; correct it and run the same command again",
+                hint=f"it is named in {CONFIG}; correct it and run the same command again",
             ) from error
     return settings
 
 
 def list_spiders(folder: Path) -> SpiderListing:
-    """List the spiders of ``SPIDER_MODULES``, by importing them, as Scrapy does."""
+    """Return the spiders of ``SPIDER_MODULES``, found by importing them, as Scrapy does."""
     listing = SpiderListing(spiders=[], broken=[])
-    # Of two with one name the last counts, as in Scrapy.
+    # If two spiders have the same name, the last one is used, as in Scrapy.
     found: dict[str, SpiderSeen] = {}
-    # Standard output is for data; whatever the files print is not.
+    # Standard output is for data, so output of the imported files goes to standard error.
     with contextlib.redirect_stdout(sys.stderr):
         for package in project_settings(folder).getlist("SPIDER_MODULES"):
             for module in _modules(package, listing):
@@ -90,12 +90,12 @@ def list_spiders(folder: Path) -> SpiderListing:
 
 
 def _modules(package: str, listing: SpiderListing) -> list[ModuleType]:
-    """Return the modules of a package that can be imported; the others are told."""
+    """Return the modules of a package that can be imported; add the others to ``listing.broken``."""
     try:
         module = import_module(package)
     except SkitterError:
         raise
-    except (Exception, SystemExit) as error:  # noqa: BLE001  a script that ends itself is no spider
+    except (Exception, SystemExit) as error:  # noqa: BLE001  a script that exits is not a spider
         listing.broken.append(UnreadableFile(file=package, problem=f"{type(error).__name__}: {error}"))
         return []
     found = [module]
@@ -124,7 +124,7 @@ def _seen(kind: type[scrapy.Spider], folder: Path) -> SpiderSeen:
 
 
 def import_file(path: Path, folder: Path) -> ModuleType | None:
-    """Import a file as a module of its package; None: it is in none, and is loaded as a file."""
+    """Import a file as a module of its package; return None if it is in no package, and must be loaded as a file."""
     prepare(folder)
     root, path = project_root(folder), path.resolve()
     if root is None or not path.is_relative_to(root):
@@ -136,8 +136,8 @@ def import_file(path: Path, folder: Path) -> ModuleType | None:
 
 
 def adapt(kind: type[Any], folder: Path) -> type[AdaptedSpider]:
-    """Return the spider class for a class of Scrapy's."""
-    # Not at the top: listing spiders needs nothing of what runs them.
+    """Return the skitter spider class for a Scrapy spider class."""
+    # Not at the top: listing spiders does not need the modules that run them.
     from skitter.contrib.scrapy.spider import adapted_class
 
     return adapted_class(kind, project_settings(folder))

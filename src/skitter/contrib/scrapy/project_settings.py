@@ -1,4 +1,4 @@
-"""Settings of a Scrapy project in skitter's names, and what of them has no counterpart."""
+"""Translation of a Scrapy project's settings to skitter's, with warnings for those without a counterpart."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ _USED = frozenset(
     STATS_CLASS STATS_DUMP TELNETCONSOLE_ENABLED TEMPLATES_DIR TWISTED_REACTOR URLLENGTH_LIMIT
     WARN_ON_GENERATOR_RETURN_VALUE""".split()
 )
-"""Settings that the adapter reads itself, or that say nothing of a crawl."""
-_IDENTITY = "a page is known by method, canonical URL and body; dont_filter=True fetches it again"
+"""Settings that the adapter reads itself, or that do not affect a crawl."""
+_IDENTITY = "a page is identified by method, canonical URL and body; dont_filter=True fetches it again"
 _NO_COUNTERPART: dict[str, str] = {
-    "DOWNLOADER": "skitter fetches; what changes requests and answers is a downloader middleware",
-    "DOWNLOAD_HANDLERS": "skitter fetches http and https itself; another fetcher is the setting fetcher",
-    "DOWNLOAD_SLOTS": "per_host and delay_seconds hold for every host",
+    "DOWNLOADER": "skitter fetches pages itself; use a downloader middleware to change requests and responses",
+    "DOWNLOAD_HANDLERS": "skitter fetches http and https itself; the setting fetcher selects another fetcher",
+    "DOWNLOAD_SLOTS": "per_host and delay_seconds apply to every host",
     "DUPEFILTER_CLASS": _IDENTITY,
-    "FEED_EXPORTERS": "the suffix of a target picks its format; a format of your own is a sink",
-    "FEED_STORAGES": "targets are files, databases, buckets and streams of -o; a place of your own is a sink",
-    "ITEM_PROCESSOR": "items pass ITEM_PIPELINES",
+    "FEED_EXPORTERS": "the suffix of an output selects its format; for your own format, write a sink",
+    "FEED_STORAGES": "outputs (-o) are files, databases, buckets and streams; for your own storage, write a sink",
+    "ITEM_PROCESSOR": "items are processed by ITEM_PIPELINES",
     "REQUEST_FINGERPRINTER_CLASS": _IDENTITY,
     "SCHEDULER": "the queue is the job's frontier (--frontier)",
 }
@@ -52,7 +52,7 @@ def overridden(settings: BaseSettings) -> dict[str, Any]:
 
 
 def setting_layer(origin: str, name: str, settings: BaseSettings, warnings: list[str]) -> Translated:
-    """Return skitter's settings and targets of a project's; what has no effect is added to ``warnings``."""
+    """Return skitter's settings and outputs for those of a project; add settings without effect to ``warnings``."""
     given = overridden(settings)
     known: dict[str, Any] = {}
     for setting, value in given.items():
@@ -64,13 +64,13 @@ def setting_layer(origin: str, name: str, settings: BaseSettings, warnings: list
         elif setting in _USED or setting.endswith("_BASE"):
             continue
         elif hasattr(default_settings, setting) or setting == "CONCURRENT_REQUESTS_PER_IP":
-            # Others are the project's own: its pipelines and middlewares read them.
+            # Other settings belong to the project: its pipelines and middlewares read them.
             known[setting] = value
     if "RETRY_HTTP_CODES" in known:
         codes = [int(code) for code in settings.getlist("RETRY_HTTP_CODES")]
         known["RETRY_HTTP_CODES"] = [code for code in codes if code >= 400]
         if left_out := sorted(code for code in codes if code < 400):
-            warnings.append(f"{origin}: RETRY_HTTP_CODES: only errors are tried again, not {left_out}")
+            warnings.append(f"{origin}: RETRY_HTTP_CODES: only errors are retried, not {left_out}")
     if feeds := _feeds(name, settings):
         known["FEEDS"] = feeds
     (_, values), sinks, _ = translated(origin, known, warnings)
@@ -78,7 +78,7 @@ def setting_layer(origin: str, name: str, settings: BaseSettings, warnings: list
 
 
 def _defaults(settings: BaseSettings) -> dict[str, Any]:
-    """Return what Scrapy does unless it is told otherwise, where skitter's own defaults would give other pages."""
+    """Return Scrapy's defaults for settings where skitter's own defaults would yield different pages."""
     return {
         "obey_robots": settings.getbool("ROBOTSTXT_OBEY"),
         "timeout_seconds": settings.getfloat("DOWNLOAD_TIMEOUT") or 180.0,
@@ -91,7 +91,7 @@ def _defaults(settings: BaseSettings) -> dict[str, Any]:
 
 
 def _environment_proxy(settings: BaseSettings) -> dict[str, Any]:
-    """Return the proxy that Scrapy takes from the environment."""
+    """Return the proxy that Scrapy would take from the environment."""
     if not settings.getbool("HTTPPROXY_ENABLED", True):
         return {}
     found = {value for name in ("http_proxy", "https_proxy") if (value := os.environ.get(name))}
@@ -99,7 +99,7 @@ def _environment_proxy(settings: BaseSettings) -> dict[str, Any]:
 
 
 def _switched_off(settings: BaseSettings) -> dict[str, Any]:
-    """Return what follows from components of Scrapy's that a project has switched off."""
+    """Return the settings that correspond to Scrapy components that a project has disabled."""
     found: dict[str, Any] = {}
     middlewares = "DOWNLOADER_MIDDLEWARES"
     if is_off(settings, middlewares, f"{_MIDDLEWARE}.robotstxt.RobotsTxtMiddleware"):
@@ -108,13 +108,13 @@ def _switched_off(settings: BaseSettings) -> dict[str, Any]:
         found["cookies"] = False
     is_retry_off = is_off(settings, middlewares, f"{_MIDDLEWARE}.retry.RetryMiddleware")
     if is_retry_off or not settings.getbool("RETRY_ENABLED", True):
-        # One of the project's own may stand in its place, and queues requests again itself.
+        # A middleware of the project may replace it, and queue requests again itself.
         found["max_attempts"] = 1
     return found
 
 
 def _feeds(name: str, settings: BaseSettings) -> dict[str, Any]:
-    """Return the feeds with the spider's name filled in."""
+    """Return the feeds with the spider's name inserted."""
     feeds: dict[str, Any] = {}
     if settings.get("FEED_URI"):
         feeds[str(settings["FEED_URI"])] = {"format": settings.get("FEED_FORMAT") or "jsonlines"}
@@ -126,9 +126,9 @@ def _feeds(name: str, settings: BaseSettings) -> dict[str, Any]:
 
 
 def feed_fields(settings: BaseSettings) -> dict[str, str]:
-    """Return the fields that records have, with the names that they get; empty: all, as they are.
+    """Return the names of exported fields by field; empty means all fields under their own names.
 
-    Records are the same for every target, so those of a feed count where it is the only one.
+    Records are the same for every output, so the fields of a feed are used only if it is the only feed.
     """
     feeds = list((settings.getdict("FEEDS") or {}).values())
     fields: Any = settings.get("FEED_EXPORT_FIELDS")

@@ -1,7 +1,7 @@
-"""Spiders whose start URLs come from a key of Redis, as those of scrapy-redis.
+"""Spiders that read their start URLs from a Redis key, like those of scrapy-redis.
 
-The key is an intake of the job: messages are added to the frontier first and removed then, so that none is lost with a
-process, and the job does not end while one of them may come.
+The key is an intake of the job: messages are removed only after they were added to the frontier, so that none is lost
+if a process dies, and the job does not end while more messages may come.
 """
 
 from __future__ import annotations
@@ -39,19 +39,19 @@ DEFAULT_KEY = "%(name)s:start_urls"
 
 
 class RedisMixin(scrapy.Spider):
-    """What both have: the key, and how a message becomes a request."""
+    """Common part of both spiders: the key, and the conversion of a message to a request."""
 
     redis_key: str | None = None
-    """The key with start URLs: a list, a set, a sorted set or a stream. None: REDIS_START_URLS_KEY."""
+    """Key with start URLs: a list, set, sorted set or stream; None means REDIS_START_URLS_KEY."""
     redis_batch_size: int | None = None
-    """No effect: messages are read in batches as large as the queue has room."""
+    """No effect: the size of a batch depends on the free space in the queue."""
     redis_encoding: str | None = None
-    """Of messages. None: REDIS_ENCODING, or UTF-8."""
+    """Encoding of messages; None means REDIS_ENCODING, or UTF-8."""
     max_idle_time: float | None = None
-    """After so many seconds without a message the key is read no more, and the job can end. None: the settings say."""
+    """Seconds without a message after which the key is no longer read and the job can end; None uses the settings."""
 
     def make_request_from_data(self, data: bytes) -> scrapy.Request | Iterable[scrapy.Request] | None:
-        """Return the request of a message: a URL, or a JSON object with url, method, meta, and fields of a form."""
+        """Return the request for a message: a URL, or a JSON object with url, method, meta and form fields."""
         text = data.decode(self.redis_encoding or self.settings.get("REDIS_ENCODING") or "utf-8").strip()
         if not text.startswith("{"):
             return scrapy.Request(text, dont_filter=True)
@@ -63,19 +63,19 @@ class RedisMixin(scrapy.Spider):
         return scrapy.FormRequest(url, method=method, meta=meta, formdata=given or None, dont_filter=True)
 
     async def start(self) -> Any:
-        """Nothing: what is crawled comes from the key, and from ``start_urls`` if there are any."""
+        """Yield requests for ``start_urls``, if there are any; other requests come from the key."""
         for url in self.start_urls:
             yield scrapy.Request(url, dont_filter=True)
 
     @property
     def source(self) -> str:
-        """The URL of the intake."""
+        """URL of the intake."""
         key = self.redis_key or self.settings.get("REDIS_START_URLS_KEY") or DEFAULT_KEY
         parts = urlsplit(start_urls_server(self.settings))
         return urlunsplit(parts._replace(fragment=key % {"name": self.name}))
 
     async def open_intake(self, frontier: Frontier, settings: SchedulerSettings) -> SpiderIntake:
-        """Begin to read the key, for the scheduler."""
+        """Start to read the key, for the scheduler."""
         idle = idle_seconds(self.settings) if self.max_idle_time is None else self.max_idle_time or None
         reader = _SpiderIntakeReader(
             frontier,
@@ -91,15 +91,15 @@ class RedisMixin(scrapy.Spider):
 
 
 class RedisSpider(RedisMixin):
-    """A spider that is fed by a key of Redis."""
+    """Spider that reads its start URLs from a Redis key."""
 
 
 class RedisCrawlSpider(RedisMixin, CrawlSpider):
-    """A CrawlSpider that is fed by a key of Redis."""
+    """CrawlSpider that reads its start URLs from a Redis key."""
 
 
 class SpiderIntake:
-    """A key that is read beside the crawl."""
+    """Task that reads a key during the crawl."""
 
     def __init__(self, reader: IntakeReader) -> None:
         self._reader = reader
@@ -109,17 +109,17 @@ class SpiderIntake:
         try:
             await self._reader.run()
         except SkitterError:
-            log.exception("start URLs are read no more")
+            log.exception("start URLs are no longer read")
 
     async def close(self) -> None:
-        """Stop reading; what was not added stays in the key."""
+        """Stop reading; messages that were not added stay in the key."""
         self._reader.stop()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait([self._task])
 
 
 class _SpiderIntakeReader(IntakeReader):
-    """Has the spider make the requests of messages."""
+    """Intake reader that lets the spider convert messages to requests."""
 
     spider: RedisMixin
     codec: RequestCodec
@@ -132,7 +132,7 @@ class _SpiderIntakeReader(IntakeReader):
                 entries += self._entries(message)
             except (UrlError, RequestError) as error:
                 letters.append(DeadLetter(message, reason_of(error)))
-            except Exception as error:  # noqa: BLE001  whatever the spider's method raises, it costs that message alone
+            except Exception as error:  # noqa: BLE001  an error of the spider affects only this message
                 letters.append(DeadLetter(message, f"{type(error).__name__}: {error}"))
         return entries, letters
 
@@ -140,9 +140,9 @@ class _SpiderIntakeReader(IntakeReader):
         made = self.spider.make_request_from_data(message.body)
         requests = [made] if isinstance(made, scrapy.Request) else list(made or ())
         if not requests:
-            raise RequestError("the spider made no request of it")
-        # A message with an id is the same whenever it comes. One of a list comes again only if its reader was killed
-        # between adding and removing it, and an equal one is another message.
+            raise RequestError("the spider created no request from it")
+        # A message with an id is identified by it, however often it is delivered. A message of a list is delivered
+        # again only if its reader was killed between adding and removing it; otherwise an equal one is a new message.
         told = message.id.encode() or secrets.token_bytes(8)
         parent = int.from_bytes(hashlib.blake2b(self.source.encode() + b"\0" + told, digest_size=8).digest(), "big")
         encoded = [self.codec.encode(request) for request in requests]

@@ -1,8 +1,8 @@
 """Conversion between Scrapy's requests and skitter's, in a form that every process of a job can read.
 
-Scrapy's ``meta`` is kept as a whole under one key of skitter's ``meta``, together with what only Scrapy has (class,
-flags, encoding, headers of several values). Keys that change how a request is fetched stand beside it, or are fields of
-the request. Callbacks are stored by the names of the spider's methods.
+Scrapy's ``meta`` is stored as a whole under one key of skitter's ``meta``, together with attributes that only Scrapy
+has (class, flags, encoding, headers with several values). Keys that affect fetching are also stored next to it, or as
+fields of the request. Callbacks are stored by the names of the spider's methods.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from skitter.model.secrets import shown_url
 from skitter.model.url import absolute
 
 KEY = "scrapy"
-"""The key of a request's ``meta`` with what Scrapy knows of it."""
+"""Key in a request's ``meta`` with Scrapy's own data."""
 PASSED = (
     "dont_redirect",
     "dont_retry",
@@ -30,33 +30,33 @@ PASSED = (
     "max_retry_times",
     "proxy",
 )
-"""Keys of Scrapy's ``meta`` that skitter's own ``meta`` knows (``spiders.scrapy_names``)."""
+"""Keys of Scrapy's ``meta`` that skitter's ``meta`` also supports (``spiders.scrapy_names``)."""
 _FIELDS = frozenset(Request.__struct_fields__)
 _CALLBACK_HINT = (
-    "another process may call it, so it is stored by its name: use a method of the spider, as in self.parse_page,"
+    "another process may call it, so it is stored by its name: use a method of the spider, such as self.parse_page,"
     " and pass values in cb_kwargs"
 )
 
 
 class RequestCodec:
-    """Converts the requests of one spider, both ways.
+    """Converts the requests of one spider in both directions.
 
-    ``name_of`` and ``method_of`` may be replaced: how the stored name of a method is made, and read.
+    Subclasses may override ``name_of`` and ``method_of`` to change the stored names of methods.
     """
 
     def __init__(self, spider: scrapy.Spider) -> None:
         self._spider = spider
         self._reader = ValueReader(type(spider).__module__)
         self._names: dict[Callable[..., Any], str] = {}
-        """Names of methods of the spider that were looked up; there are as many as the spider has methods."""
+        """Cached names of the spider's methods; bounded by the number of its methods."""
 
     # ---- to skitter
 
     def encode(self, request: scrapy.Request) -> Request:
-        """Return skitter's request; RequestError for a callback or a value that cannot be stored."""
+        """Return skitter's request. Raises RequestError for a callback or value that cannot be stored."""
         url = request.url
         meta = self._packed(request)
-        cb_kwargs = request._cb_kwargs  # noqa: SLF001  the property would make a dict for each link of a page
+        cb_kwargs = request._cb_kwargs  # noqa: SLF001  the property would create a dict for each link of a page
         fields: dict[str, Any] = {}
         if request.callback is not None:
             fields["callback"] = self.name_of(request, "callback")
@@ -79,7 +79,7 @@ class RequestCodec:
         return Request(url, meta=meta, **fields)
 
     def _packed(self, request: scrapy.Request) -> dict[str, Any]:
-        """Return skitter's ``meta``: empty for a plain request."""
+        """Return skitter's ``meta``, which is empty for a plain request."""
         extra: dict[str, Any] = {}
         found: dict[str, Any] = {}
         url = request.url
@@ -126,14 +126,14 @@ class RequestCodec:
     def decode(self, request: Request) -> scrapy.Request:
         """Return Scrapy's request, with methods of the spider as callbacks."""
         extra: Mapping[str, Any] = request.meta.get(KEY) or {}
-        # A redirect goes on with the meta of the first request, and with another URL.
+        # A redirect keeps the meta of the first request, but has another URL.
         url = extra.get("url", request.url) if not request.chain else request.url
         headers: Any = request.headers
         if "headers" in extra:
             headers = Headers(dict(extra["headers"]), encoding=extra.get("encoding", "utf-8"))
         meta = self._reader.read_values(extra["meta"]) if "meta" in extra else {}
         if "url" not in extra and "meta" not in extra and request.meta:
-            # Not made by this codec: a message of a queue.
+            # Not created by this codec, for example a message from a queue.
             meta = {name: value for name, value in request.meta.items() if name != KEY}
         fields = {
             "url": url,
@@ -157,18 +157,18 @@ class RequestCodec:
         return kind(**fields)
 
     def method_of(self, name: str | None) -> Callable[..., Any] | None:
-        """Return the spider's method of a stored name; RequestError if it has none."""
+        """Return the spider's method with a stored name. Raises RequestError if there is none."""
         if name is None:
             return None
         method = getattr(self._spider, name, None)
         if not callable(method):
-            raise RequestError(f"the spider has no callback of this name: {name}", hint="was it renamed since?")
+            raise RequestError(f"the spider has no callback of this name: {name}", hint="has it been renamed since?")
         found: Callable[..., Any] = method
         return found
 
 
 def _add_cookies(request: scrapy.Request, fields: dict[str, Any]) -> None:
-    """Add the fields ``cookies`` and, where skitter has sessions, ``session``."""
+    """Add the fields ``cookies`` and, if skitter has sessions, ``session``."""
     is_alone = bool(request.meta.get("dont_merge_cookies"))
     if request.cookies and not is_alone:
         fields["cookies"] = plain_cookies(request.cookies)
@@ -177,7 +177,7 @@ def _add_cookies(request: scrapy.Request, fields: dict[str, Any]) -> None:
 
 
 def plain_cookies(cookies: Any) -> dict[str, str]:
-    """Return cookies by name, of a dict or of Scrapy's list of dicts."""
+    """Return cookie values by name, from a dict or from Scrapy's list of dicts."""
     pairs = (
         cookies.items() if isinstance(cookies, Mapping) else [(each.get("name"), each.get("value")) for each in cookies]
     )
@@ -194,7 +194,7 @@ def _plain_headers(headers: Headers) -> dict[str, str]:
 
 
 def _class_parts(request: scrapy.Request) -> dict[str, Any]:
-    """Return the class of a request and what only that class has."""
+    """Return the class of a request and the attributes that only that class has."""
     kind = type(request)
     own = [name for name in request.attributes if name not in scrapy.Request.attributes]
     values = {name: getattr(request, name) for name in own}
@@ -208,7 +208,7 @@ def _normalised(url: str) -> str:
     try:
         return absolute(url)
     except UrlError:
-        # Whoever queues it says what is wrong with it.
+        # Reported when the request is queued.
         return url
 
 

@@ -1,9 +1,9 @@
-"""Scrapy's scheduler on skitter's frontier: ``SCHEDULER = "skitter.contrib.scrapy.Scheduler"``.
+"""Scheduler for Scrapy on skitter's frontier: ``SCHEDULER = "skitter.contrib.scrapy.Scheduler"``.
 
-Scrapy's engine asks for one request at a time and waits for nothing, so what it is given was leased ahead
-(``frontier_link``). A request is done when its callback has yielded everything and every item has passed the pipelines:
-then its links and items are committed together. To know that, and whose links and items those are, the scheduler stands
-around ``Scraper.enqueue_scrape``; callbacks and pipelines run in tasks that inherit its context.
+Scrapy's engine asks for one request at a time and does not wait, so requests are leased ahead (``frontier_link``). A
+request is done when its callback has yielded everything and every item has passed the pipelines; then its links and
+items are committed together. To detect that, and to know which page links and items belong to, the scheduler wraps
+``Scraper.enqueue_scrape``; callbacks and pipelines run in tasks that inherit its context.
 """
 
 from __future__ import annotations
@@ -38,38 +38,39 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("skitter.scrapy")
 MARK = "skitter_lease"
-"""The key of ``meta`` by which a redirect or a retry is known as that of a request in flight."""
+"""Key in ``meta`` that links a redirect or retry to the request in flight that it replaces."""
 START_PART_SECONDS = 0.2
-"""Between two parts of the start requests."""
+"""Interval at which start requests are committed."""
 _CURRENT: ContextVar[HeldPage | None] = ContextVar("skitter_page", default=None)
-"""The page whose callback or pipeline runs."""
+"""Page whose callback or pipeline is running."""
 
 
 class Scheduler(BaseScheduler):
-    """Queue, dedup, leases and end of the job are the frontier's; everything else stays Scrapy's."""
+    """Scheduler that leaves queue, dedup, leases and end of the job to the frontier, and everything else to Scrapy."""
 
     def __init__(self, crawler: Crawler) -> None:
         self._crawler = crawler
         self._stats = crawler.stats
         self._pages: dict[scrapy.Request, HeldPage] = {}
-        """What the engine has, by its requests."""
+        """Pages that the engine is processing, by their requests."""
         self._marked: dict[int, HeldPage] = {}
         self._link: FrontierLink | None = None
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
+        """Create the scheduler, as Scrapy does."""
         return cls(crawler)
 
     # ---- opening and closing
 
     def open(self, spider: scrapy.Spider) -> Deferred[None]:
-        """Begin or resume the job, and take the spider's start requests over: they are read once in a job."""
+        """Start or resume the job, and take over the spider's start requests, which are read once per job."""
         from scrapy.utils.asyncio import is_asyncio_available
 
         if not is_asyncio_available():
             raise UsageError(
                 "skitter's scheduler needs the asyncio reactor",
-                hint="leave TWISTED_REACTOR as it is, or twisted.internet.asyncioreactor.AsyncioSelectorReactor",
+                hint="remove TWISTED_REACTOR, or set it to twisted.internet.asyncioreactor.AsyncioSelectorReactor",
             )
         return deferred_from_coro(self._open(spider))
 
@@ -77,7 +78,7 @@ class Scheduler(BaseScheduler):
         self._spider = spider
         self._codec = RequestCodec(spider)
         settings = read_settings(self._crawler.settings, spider)
-        # The frontier keeps the delay, for all processes together.
+        # The frontier enforces the delay across all processes.
         spider.download_delay = 0  # type: ignore[attr-defined]
         engine: Any = self._crawler.engine
         self._start, engine._start = engine._start, None  # noqa: SLF001
@@ -89,7 +90,7 @@ class Scheduler(BaseScheduler):
         await self._link.open(spider.open_intake if isinstance(spider, RedisMixin) else None)
 
     def close(self, reason: str) -> Deferred[None]:
-        """Commit what has ended, give back what has not begun, and wait for the outputs of a finished job."""
+        """Commit what has ended, return other leases, and wait for the outputs of a finished job."""
         return deferred_from_coro(self._close(reason))
 
     async def _close(self, reason: str) -> None:
@@ -104,13 +105,14 @@ class Scheduler(BaseScheduler):
         if slot is not None and slot.closing is None:
             slot.nextcall.schedule()
 
-    # ---- what the engine asks
+    # ---- called by the engine
 
     def has_pending_requests(self) -> bool:
-        """True until the job is over: nothing is queued or in flight, here or in any other process."""
+        """Return True until the job is over, with nothing queued or in flight in this or any other process."""
         return self._link is not None and not self._link.is_over
 
     def next_request(self) -> scrapy.Request | None:
+        """Return the request of a lease that may start now, or None."""
         self._end_replaced()
         if self._link is None:
             return None
@@ -130,16 +132,19 @@ class Scheduler(BaseScheduler):
         assert self._link is not None
         try:
             return self._codec.decode(lease.request)
-        except Exception as error:  # noqa: BLE001  whatever a stored request raises, it costs that page alone
+        except Exception as error:  # noqa: BLE001  an unreadable request affects only its page
             log.error("a stored request cannot be read: %s: %s", lease.host_key, error)  # noqa: TRY400
-            outcome = Outcome(lease=lease, ending=Ending.DEAD, error_class="internal", error=str(error), touched=False)
+            outcome = Outcome(
+                lease=lease, ending=Ending.FAILED, error_class="internal", error=str(error), touched=False
+            )
             self._link.end(outcome, [])
             return None
 
     def enqueue_request(self, request: scrapy.Request) -> bool:
-        """Take a request: a link of a page, a redirect or a retry in the place of one, or one of nobody's.
+        """Add a request: a link of a page, a redirect or retry that replaces a request, or one without a page.
 
-        False: it is known already, or cannot be stored. What others know is found out by the frontier.
+        Return False if this process knows it already, or if it cannot be stored. The frontier finds duplicates of
+        other processes.
         """
         if self._link is None:
             return False
@@ -167,21 +172,21 @@ class Scheduler(BaseScheduler):
         if is_plain:
             page.urls.append(request.url)
         if not page.is_scraped and page.request is not None:
-            # A middleware has answered with another request: a redirect, a retry.
+            # A middleware has returned another request: a redirect or a retry.
             self._end(page, None)
         return True
 
     @staticmethod
     def _refuse(page: HeldPage | None, error: RequestError) -> None:
-        """Tell what cannot be stored, at the page that has yielded it: ``skitter failed`` lists it."""
+        """Report a request that cannot be stored as a problem of the page that yielded it, for ``skitter failed``."""
         log.error("%s\nhint: %s", error, error.hint)
         if page is not None:
             page.problem = page.problem or f"{error}\n{error.hint}"
 
-    # ---- what becomes of a request
+    # ---- processing of a request
 
     def _scrape(self, result: Response | Failure, request: scrapy.Request, *rest: Any) -> Deferred[None]:
-        """Stand in for ``Scraper.enqueue_scrape``: everything that follows belongs to this page."""
+        """Wrap ``Scraper.enqueue_scrape``, so that everything that it starts belongs to this page."""
         page = self._pages.get(request)
         if page is None:
             unowned: Deferred[None] = self._enqueue_scrape(result, request, *rest)
@@ -208,7 +213,7 @@ class Scheduler(BaseScheduler):
         self._link.end(page.outcome(result, is_wanted), page.urls)
 
     def _is_wanted(self, response: Response) -> bool:
-        """Whether Scrapy shows answers of this status to the spider (``HttpErrorMiddleware``)."""
+        """Return whether Scrapy passes responses of this status to the spider (``HttpErrorMiddleware``)."""
         settings, meta = self._crawler.settings, response.request.meta if response.request is not None else {}
         if 200 <= response.status < 300 or meta.get("handle_httpstatus_all") or settings.getbool("HTTPERROR_ALLOW_ALL"):
             return True
@@ -217,9 +222,9 @@ class Scheduler(BaseScheduler):
         return str(response.status) in map(str, codes)
 
     def _end_replaced(self, *, everything: bool = False) -> None:
-        """End what the engine has let go without an answer: a middleware gave another request, unmarked, in its place.
+        """End pages that the engine has dropped without a response: a middleware replaced them by an unmarked request.
 
-        ``everything``: the engine is closed, and what it still had never got an answer.
+        ``everything``: the engine is closed, so all remaining pages without a response are returned to the frontier.
         """
         engine: Any = self._crawler.engine
         slot = engine._slot  # noqa: SLF001
@@ -245,14 +250,14 @@ class Scheduler(BaseScheduler):
     # ---- start requests
 
     async def _seed(self, lease: Lease) -> None:
-        """Run the spider's ``start()``, in the one process that has the lease for it, and commit it in parts."""
+        """Run the spider's ``start()`` in the one process that holds its lease, and commit its requests in parts."""
         assert self._link is not None
         page = HeldPage(lease)
         page.is_scraped = True
         engine: Any = self._crawler.engine
         start, self._start = self._start, None
         if start is None:
-            # This process has run it before, and lost the lease.
+            # This process has run it before and lost the lease.
             start = await engine.scraper.spidermw.process_start()
         sending = asyncio.create_task(self._send_parts(page))
         token = _CURRENT.set(page)
@@ -265,7 +270,7 @@ class Scheduler(BaseScheduler):
             closing = deferred_from_coro(engine.close_spider_async(reason=error.reason or "cancelled"))
             closing.addErrback(lambda failure: log.warning("the spider cannot be closed: %s", failure.value))
         except Exception as error:
-            log.exception("start() of the spider failed")
+            log.exception("the spider's start() failed")
             page.problem = "".join(traceback.format_exception(error))
         finally:
             _CURRENT.reset(token)
@@ -274,7 +279,7 @@ class Scheduler(BaseScheduler):
         self._end(page, None)
 
     async def _send_parts(self, page: HeldPage) -> None:
-        """Commit start requests as they come: a ``start()`` may read a slow source."""
+        """Commit start requests at intervals, because ``start()`` may read a slow source."""
         assert self._link is not None
         while True:
             await asyncio.sleep(START_PART_SECONDS)
@@ -295,7 +300,7 @@ async def _nothing() -> Any:
 
 
 def _unmarked(request: scrapy.Request) -> scrapy.Request:
-    """Return the request without our key of ``meta``, which spiders copy along with it."""
+    """Return the request without skitter's key in ``meta``, which spiders copy with the rest of ``meta``."""
     if not request._meta or MARK not in request._meta:  # noqa: SLF001
         return request
     copy = request.copy()

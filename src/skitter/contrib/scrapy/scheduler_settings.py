@@ -1,4 +1,4 @@
-"""Settings of the scheduler: what a Scrapy project, or one for scrapy-redis, says of its job and of its frontier."""
+"""Settings of the scheduler: job and frontier of a Scrapy or scrapy-redis project."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _WITHOUT_EFFECT = (
     *("SCHEDULER_SERIALIZER", "SCHEDULER_QUEUE_CLASS", "SCHEDULER_QUEUE_KEY", "SCHEDULER_DUPEFILTER_KEY"),
     *("SCHEDULER_DUPEFILTER_CLASS", "REDIS_CLS", "JOBDIR"),
 )
-"""Settings of other schedulers that this one has no use for."""
+"""Settings of other schedulers that have no effect here."""
 
 
 class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the scheduler is told: its job, where that is, and where items go."""
+    """Settings of the scheduler: its job, frontier and outputs."""
 
     frontier: str
     spec: JobSpec
@@ -39,21 +39,22 @@ class SchedulerSettings(msgspec.Struct, frozen=True, kw_only=True):
     outputs: list[Target]
     fresh: bool
     slots: int
-    """Requests that this process may hold: those in Scrapy's hands, and as many that are at hand."""
+    """Maximum number of leases of this process: those that Scrapy is processing, and as many in reserve."""
 
     @property
     def lease_seconds(self) -> float:
+        """Duration of a lease."""
         return self.settings.limits.lease_seconds
 
 
 def read_settings(settings: BaseSettings, spider: scrapy.Spider) -> SchedulerSettings:
-    """Return the settings of a spider's scheduler; SettingsError or UsageError for what cannot be meant."""
+    """Return the settings of a spider's scheduler. Raises SettingsError or UsageError for invalid settings."""
     name = check_job_name(str(settings.get("SKITTER_JOB") or "")) if settings.get("SKITTER_JOB") else ""
     job = name or job_name_of(spider.name)
     frontier = _frontier(settings, job)
     if not is_shared(frontier):
         raise UsageError(
-            f"lives inside one crawl only: {frontier}", hint="SKITTER_FRONTIER = 'sqlite:PATH' or redis://…"
+            f"exists inside one process only: {frontier}", hint="SKITTER_FRONTIER = 'sqlite:PATH' or redis://…"
         )
     concurrency = max(1, settings.getint("CONCURRENT_REQUESTS"))
     own = _job_settings(settings, spider)
@@ -85,7 +86,7 @@ def _frontier(settings: BaseSettings, job: str) -> str:
 
 
 def start_urls_server(settings: BaseSettings) -> str:
-    """Return the URL of the Redis whose key has start URLs: that of the settings, or else the frontier's own."""
+    """Return the URL of the Redis with the start URLs: from the settings, or else that of the frontier."""
     values = {name: settings.get(name) for name in FRONTIER_NAMES if settings.get(name)}
     url = str(values.pop(OWN_URL, ""))
     return url if not values and url.startswith(("redis", "unix")) else redis_url(_ORIGIN, values)
@@ -97,7 +98,7 @@ def _sinks(settings: BaseSettings) -> Sequence[Any]:
 
 
 def _job_settings(settings: BaseSettings, spider: scrapy.Spider) -> Settings:
-    """Return the job's settings: politeness as in Scrapy, but of all processes together. robots.txt is Scrapy's."""
+    """Return the job's settings: Scrapy's politeness, but across all processes. Scrapy itself handles robots.txt."""
     delay = getattr(spider, "download_delay", None)
     mapped = {
         "delay_seconds": settings.getfloat("DOWNLOAD_DELAY") if delay is None else float(delay),
@@ -114,6 +115,6 @@ def _job_settings(settings: BaseSettings, spider: scrapy.Spider) -> Settings:
 
 
 def idle_seconds(settings: BaseSettings) -> float | None:
-    """Return after how long an empty key of start URLs is given up; None: never, as in scrapy-redis."""
+    """Return the time after which an empty start URL key is no longer read; None means never, as in scrapy-redis."""
     seconds = settings.getfloat("MAX_IDLE_TIME_BEFORE_CLOSE") or settings.getfloat("SCHEDULER_IDLE_BEFORE_CLOSE")
     return seconds or None

@@ -1,4 +1,4 @@
-"""Delivery of a job's items from Scrapy's processes: one of them writes the targets of ``SKITTER_SINKS``."""
+"""Delivery of a job's items by Scrapy processes: one of them writes the outputs of ``SKITTER_SINKS``."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import logging
 import time
 from collections.abc import Callable
 
-from skitter.app.job_items import Written, make_drain_node
+from skitter.app.job_items import Written, make_delivery_node
 from skitter.contrib.scrapy.scheduler_settings import SchedulerSettings
 from skitter.errors import FrontierError, JobError, SinkError
 from skitter.frontier.contract import Frontier
@@ -17,14 +17,13 @@ from skitter.observe import events
 
 log = logging.getLogger("skitter.scrapy")
 RETRY_SECONDS = 2.0
-"""Between two tries to become the writer, while another process is."""
+"""Pause between attempts to become the writer while another process is."""
 COMPLETE_SECONDS = 60.0
-"""So long a process stays after the end of the job, until the targets have everything. ``skitter drain`` writes the
-rest."""
+"""How long a process waits after the end of the job for complete outputs. ``skitter deliver`` writes the rest."""
 
 
 class SinkDelivery:
-    """Delivers while the job runs, if no other process does."""
+    """Delivers items while the job runs, unless another process does."""
 
     def __init__(
         self, settings: SchedulerSettings, frontier: Frontier, on_event: Callable[[events.Event], None]
@@ -37,6 +36,7 @@ class SinkDelivery:
         self._stopping = asyncio.Event()
 
     def start(self) -> None:
+        """Start delivery in the background if there are outputs."""
         if self._settings.outputs:
             self._task = asyncio.create_task(self._deliver())
 
@@ -48,7 +48,7 @@ class SinkDelivery:
                     await self._stopping.wait()
 
     async def _deliver_once(self, *, stay: bool) -> None:
-        self._node = make_drain_node(
+        self._node = make_delivery_node(
             frontier=self._settings.frontier,
             job=self._settings.spec.name,
             outputs=self._settings.outputs,
@@ -58,13 +58,13 @@ class SinkDelivery:
         try:
             await self._node.run()
         except (SinkError, JobError, FrontierError) as error:
-            # Another process writes them, or the target is away: the items stay in the frontier.
+            # Another process writes them, or an output is unavailable: the items stay in the frontier.
             log.debug("outputs are not written here: %s", error)
         finally:
             self._node = None
 
     async def close(self, *, complete: bool) -> None:
-        """End. ``complete``: the job is finished, so stay until its targets have everything, whoever writes them."""
+        """Stop. ``complete``: the job is finished, so wait for complete outputs, whichever process writes them."""
         if self._task is None:
             return
         self._stopping.set()
@@ -74,7 +74,10 @@ class SinkDelivery:
         until = time.monotonic() + COMPLETE_SECONDS
         while complete and await self._is_incomplete():
             if time.monotonic() > until:
-                log.warning("outputs lack items: skitter drain --job %s writes the rest", self._settings.spec.name)
+                log.warning(
+                    "outputs are incomplete: skitter deliver --job %s writes the undelivered items",
+                    self._settings.spec.name,
+                )
                 return
             await self._deliver_once(stay=False)
             await asyncio.sleep(RETRY_SECONDS / 4)

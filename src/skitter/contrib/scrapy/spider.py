@@ -1,4 +1,4 @@
-"""The spider that runs a Scrapy spider: its start, its callbacks by name, hooks for middlewares, and its end."""
+"""Spider that runs a Scrapy spider: start, callbacks by name, hooks for middlewares, and close."""
 
 from __future__ import annotations
 
@@ -43,41 +43,43 @@ from skitter.spiders.scrapy_names import SETTINGS
 from skitter.spiders.scrapy_settings import Translated
 
 IDLE_SECONDS = 0.5
-"""How often the store is asked whether a job is idle, where a spider listens for that."""
+"""Interval at which the store is asked whether a job is idle, if a spider handles ``spider_idle``."""
 STAY_SECONDS = 5.0
-"""How long a spider that wants to stay open is left alone, as in Scrapy."""
+"""Pause before the next ``spider_idle`` if the spider wants to stay open, as in Scrapy."""
 _NOT_FETCHED = ("callback", "sitemap", "hook")
 
 
 class ScrapySpider(AdaptedSpider):
-    """Runs one Scrapy spider. Subclasses are made by ``adapted_class``."""
+    """Runs one Scrapy spider. ``adapted_class`` creates subclasses."""
 
     project: ClassVar[Settings]
     merged: ClassVar[Settings]
-    """The settings of the project and, above them, of the spider."""
+    """Settings of the project, overridden by those of the spider."""
 
     def __init__(self, **arguments: str) -> None:
-        # They are the other spider's own, and no attributes of this one.
+        # Arguments of the Scrapy spider, not attributes of this one.
         self._arguments = arguments
         self._calls: PageCalls | None = None
         self._close_reason = ""
 
     def own_settings(self, origin: str, warnings: list[str]) -> Translated:
+        """Return the translated settings of the project and the spider."""
         (_, settings), sinks, frontier = setting_layer(origin, self.name, self.merged, warnings)
         attributes = {setting: getattr(self.adapted, name, None) for name, setting in SETTINGS.items()}
         given = {setting: value for setting, value in attributes.items() if value is not None}
         return Translated((origin, settings | given), sinks, frontier)
 
-    # ---- of a worker
+    # ---- worker
 
     def use_worker(self, source: Any, fetcher: Fetcher, settings: SkitterSettings) -> None:
+        """Set the frontier, fetcher and settings of the worker."""
         self._source = source
         self._settings = settings
         self._hosts: set[str] = set()
         self._downloads = Downloads(fetcher, settings, self._hosts.__contains__, self._add_headers)
 
-    async def on_start(self, job: JobInfo) -> None:  # noqa: ARG002  the job is told to every hook
-        """Make the spider with its crawler, middlewares, pipelines and extensions."""
+    async def on_start(self, job: JobInfo) -> None:  # noqa: ARG002  every hook gets the job
+        """Create the spider with its crawler, middlewares, pipelines and extensions."""
         use_loop()
         crawler = self._crawler = WorkerCrawler(self.adapted, self.project)
         engine = self._engine = Engine(self._download, self._stop_job)
@@ -85,7 +87,7 @@ class ScrapySpider(AdaptedSpider):
             spider = self._spider = crawler.open(self._arguments, engine, self.stats)
         except Exception as error:
             raise SpiderError(
-                f"a Scrapy spider cannot be made: {self.adapted.__name__}: {type(error).__name__}: {error}",
+                f"the Scrapy spider cannot be created: {self.adapted.__name__}: {type(error).__name__}: {error}",
                 hint="are the arguments of -a the ones that its __init__ takes?",
             ) from error
         extensions = crawler.extend()
@@ -110,6 +112,7 @@ class ScrapySpider(AdaptedSpider):
         await crawler.send(signals.spider_opened, spider=spider)
 
     async def close_worker(self, reason: str) -> None:
+        """Close pipelines, send the closing signals and log the stats."""
         if self._calls is None:
             return
         crawler, now = self._crawler, dt.datetime.now(dt.UTC)
@@ -128,14 +131,14 @@ class ScrapySpider(AdaptedSpider):
     # ---- requests
 
     async def start(self) -> AsyncIterator[Request]:
-        """Yield the start requests, and what handlers of ``spider_idle`` ask for."""
+        """Yield the start requests, and the requests of ``spider_idle`` handlers."""
         outputs = await self._middlewares.start(_start_of(self._spider))
         async for output in as_async(outputs):
             if isinstance(output, scrapy.Request):
                 if (converted := self._requests.convert(output, None, None)) is not None:
                     yield converted
             elif output is not None:
-                self._spider.logger.error("an item without a page is left out, yield it from a callback: %r", output)
+                self._spider.logger.error("an item from start() is dropped, yield it from a callback: %r", output)
         if not self._crawler.listens(signals.spider_idle):
             return
         while True:
@@ -154,7 +157,7 @@ class ScrapySpider(AdaptedSpider):
                 await asyncio.sleep(STAY_SECONDS)
 
     def on_request(self, request: Request) -> Any:
-        """Add the headers that Scrapy sends; then the project's middlewares see the request."""
+        """Add the headers that Scrapy sends, then call the project's middlewares."""
         if request.chain and not request.dont_filter and self._requests.is_offsite(request.url):
             return Drop("offsite")
         self._hosts.add(host_key(request.url))
@@ -196,11 +199,11 @@ class ScrapySpider(AdaptedSpider):
         return None
 
     def _encoded(self, seen: scrapy.Request) -> Request:
-        """Return a request that a middleware has changed. It is not stored, so what cannot be is left out."""
+        """Return a request that a middleware has changed. It is sent, not stored, so unstorable ``meta`` is removed."""
         try:
             return self._codec.encode(seen)
         except RequestError as error:
-            self._spider.logger.warning("%s: it is not passed on", error)
+            self._spider.logger.warning("%s: the value is not passed on", error)
             for name in list(seen.meta):
                 try:
                     self._codec.encode(seen.replace(meta={name: seen.meta[name]}))
@@ -211,32 +214,32 @@ class ScrapySpider(AdaptedSpider):
     # ---- pages
 
     def parse(self, response: Response, **_: Any) -> Any:
-        """The callback of requests that name none. Keyword arguments are read from the request, as they were."""
+        """Handle pages of requests without a callback. The request has the original keyword arguments."""
         assert self._calls is not None
         return self._calls.of_page(response)
 
     def __getattr__(self, name: str) -> Any:
-        """Return the callback or errback of a stored name: the Scrapy spider has the method."""
+        """Return the callback or errback with a stored name, which is a method of the Scrapy spider."""
         spider = self.__dict__.get("_spider")
         method = None if spider is None else getattr(spider, name.removeprefix(RESERVED), None)
         if not callable(method):
-            raise AttributeError(name)  # noqa: TRY004  as for any object without an attribute
+            raise AttributeError(name)  # noqa: TRY004  the usual error for a missing attribute
 
         def called(argument: Any, **_: Any) -> Any:
             assert self._calls is not None
-            # Keyword arguments are read from the request, as they were before they were stored.
+            # Keyword arguments are read from the request, in the form that they had before they were stored.
             return self._calls.of_failure(argument) if isinstance(argument, Failure) else self._calls.of_page(argument)
 
         called.__name__ = name
         return called
 
     async def process_scrapy_item(self, item: Any) -> dict[str, Any]:
-        """Pass an item through the pipelines of the project."""
+        """Run an item through the pipelines of the project."""
         assert self._calls is not None
         return await self._items.process(item, self._calls.responses.pop(id(item), None))
 
     async def on_error(self, request: Request, failure: Failure) -> Any:
-        """Let middlewares see what brought no answer, and errbacks those of hosts that cannot be reached."""
+        """Pass errors without a response to middlewares, and those of unreachable hosts to errbacks."""
         if failure.response is not None or failure.error_class in _NOT_FETCHED:
             return None
         assert self._calls is not None
@@ -244,14 +247,14 @@ class ScrapySpider(AdaptedSpider):
         seen = self._calls.request_of(request, None)
         result = await self._downloader.process_exception(seen, error)
         if result is None and request.errback is not None and failure.error_class in UNREACHABLE_ERROR_CLASSES:
-            # Of a host that is given up skitter ends the whole queue, without a call for each: so it is tried here.
+            # When skitter gives up a host, its queued requests fail without errback calls, so it is tried here.
             try:
                 result = await self._downloads.fetch(seen, self._codec)
-            except Exception as last:  # noqa: BLE001  whatever it is, the errback is told
+            except Exception as last:  # noqa: BLE001  any error goes to the errback
                 result = failure_of(last, seen)
         return None if result is None else Response(made_page(request.url, result), request)
 
-    # ---- what the engine is asked for
+    # ---- for the engine
 
     async def _download(self, request: scrapy.Request) -> ScrapyResponse:
         result: Any = await self._downloader.process_request(request) if self._has_downloader_middlewares else None
@@ -272,9 +275,10 @@ class ScrapySpider(AdaptedSpider):
 
 
 class _WithResponseHooks(ScrapySpider):
-    """With downloader middlewares that see answers and failures."""
+    """Scrapy spider with downloader middlewares, which get responses and failures."""
 
     async def on_response(self, request: Request, response: Response) -> Any:
+        """Pass a response to the downloader middlewares."""
         assert self._calls is not None
         page = response.page
         live = page.scrapy if isinstance(page, LivePage) else None
@@ -294,7 +298,7 @@ _RESERVED_NAMES = frozenset(dir(_WithResponseHooks)) | {"_calls", "_crawler", "_
 
 
 def adapted_class(kind: type[scrapy.Spider], project: Settings) -> type[AdaptedSpider]:
-    """Return the class that runs a Scrapy spider of a project with these settings."""
+    """Return the class that runs a Scrapy spider with the settings of its project."""
     settings = project.copy()
     kind.update_settings(settings)
     has_middlewares = bool(own_components(settings, "DOWNLOADER_MIDDLEWARES"))
@@ -318,7 +322,7 @@ def adapted_class(kind: type[scrapy.Spider], project: Settings) -> type[AdaptedS
 
 
 def _start_of(spider: scrapy.Spider) -> Any:
-    """Return the start requests by the method that the spider's own class has: the new ``start``, or the old one."""
+    """Return the start requests of ``start`` or the older ``start_requests``, whichever the most derived class has."""
     for kind in type(spider).__mro__:
         if "start" in vars(kind):
             return spider.start()
@@ -328,7 +332,7 @@ def _start_of(spider: scrapy.Spider) -> Any:
 
 
 def _allowed_statuses(settings: Settings) -> tuple[int, ...]:
-    """Return the statuses whose pages a setting lets through to callbacks; redirects are followed all the same."""
+    """Return the statuses whose pages settings pass to callbacks; redirects are always followed."""
     if settings.getbool("HTTPERROR_ALLOW_ALL"):
         return tuple(status for status in range(300, 600) if status not in REDIRECT_STATUSES)
     codes = map(int, settings.getlist("HTTPERROR_ALLOWED_CODES"))
@@ -340,7 +344,7 @@ def _default_headers(settings: Settings) -> dict[str, str]:
 
 
 def _authorization(spider: Any, settings: Settings) -> tuple[str, str] | None:
-    """Return the domain and the header of basic authentication that a spider or its project asks for."""
+    """Return the domain and header for basic authentication of a spider or its project, or None."""
     user = getattr(spider, "http_user", "") or settings.get("HTTPAUTH_USER") or ""
     password = getattr(spider, "http_pass", "") or settings.get("HTTPAUTH_PASS") or ""
     if not user and not password:

@@ -1,7 +1,7 @@
-"""Spider middlewares of a project: what a callback is given, and what it yields, passes them.
+"""Spider middlewares of a project, which process the input and output of callbacks.
 
-Methods may be plain generators, as most projects have them, or asynchronous ones; an asynchronous output that meets a
-plain middleware is collected first.
+Methods may be plain generators, as in most projects, or async generators; async output is collected into a list before
+it is passed to a plain middleware.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from skitter.contrib.scrapy.twisted_reactor import awaited
 
 
 class SpiderMiddlewares:
-    """The spider middlewares of one worker. ``bool``: whether there are any."""
+    """Spider middlewares of one worker; false if there are none."""
 
     def __init__(self, components: list[Component], crawler: Crawler) -> None:
         self._is_any = bool(components)
         self._input = methods_of(components, "process_spider_input", crawler)
-        # The one that is nearest to the spider is first.
+        # The middleware closest to the spider comes first.
         backwards = components[::-1]
         self._output = [method for each in backwards if (method := _output_method(each.made, crawler)) is not None]
         self._exception = methods_of(backwards, "process_spider_exception", crawler)
@@ -35,12 +35,12 @@ class SpiderMiddlewares:
         return self._is_any
 
     async def check_input(self, response: Response) -> None:
-        """Call ``process_spider_input``; what it raises is for the errback."""
+        """Call ``process_spider_input``; its exceptions go to the errback."""
         for method in self._input:
             await awaited(method(response))
 
     async def run(self, response: Response, called: Callable[[], Any]) -> AsyncIterator[Any]:
-        """Yield what a callback gives, as the middlewares leave it. ``called``: calls the callback."""
+        """Yield the output of a callback after the middlewares. ``called`` calls the callback."""
         try:
             result = await awaited(called())
             for method in self._output:
@@ -57,7 +57,7 @@ class SpiderMiddlewares:
             raise
 
     async def start(self, requests: Any) -> Any:
-        """Return the start requests as the middlewares leave them."""
+        """Return the start requests after the middlewares."""
         for method in self._start_requests:
             requests = method([request async for request in as_async(requests)])
         for method in self._start:
@@ -72,7 +72,7 @@ def _output_method(made: Any, crawler: Crawler) -> Callable[..., Any] | None:
 
 
 async def _suited(result: Any, method: Callable[..., Any]) -> Any:
-    """Return the output in the form that a middleware takes."""
+    """Return the output in the form that a middleware accepts."""
     if isasyncgenfunction(method):
         return as_async(result)
     if hasattr(result, "__aiter__"):
@@ -81,7 +81,7 @@ async def _suited(result: Any, method: Callable[..., Any]) -> Any:
 
 
 async def as_async(result: Any) -> AsyncIterator[Any]:
-    """Yield the members of what a callback returned, of any kind."""
+    """Yield the elements of a callback's result of any kind."""
     result = await awaited(result)
     if hasattr(result, "__aiter__"):
         async for output in result:
@@ -92,7 +92,7 @@ async def as_async(result: Any) -> AsyncIterator[Any]:
 
 
 def listed(result: Any) -> Iterable[Any]:
-    """Return what a callback returned as an iterable: one item or request is one, None is none."""
+    """Return a callback's result as an iterable: a single item or request is one element, None is empty."""
     if result is None:
         return ()
     if hasattr(result, "__next__"):

@@ -1,8 +1,8 @@
-"""Stored form of values in ``meta`` and ``cb_kwargs`` of Scrapy's requests: items and the like become tagged dicts.
+"""Stored form of values in ``meta`` and ``cb_kwargs`` of Scrapy's requests: items and similar become tagged dicts.
 
-What ``model.meta_codec`` stores by itself (text, numbers, dates, decimals, tuples, sets) stays as it is. Nothing is
-pickled: a class is stored by its name, and found only among modules of the spider's own package or those that are
-imported already.
+Types that ``model.meta_codec`` supports (text, numbers, dates, decimals, tuples, sets) are left to it. Nothing is
+pickled: a class is stored by its name, and looked up only in modules of the spider's own package or in modules that are
+already imported.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from skitter.errors import RequestError
 from skitter.model.meta_codec import has_stored_form
 
 TAG = "\0"
-"""The key of a dict that stands for something else; a dict of the user's with this key is stored as pairs."""
+"""Key that marks a dict as the stored form of another type; a user's dict with this key is stored as pairs."""
 _PLAIN = frozenset({str, int, float, bool, bytes, type(None)})
 _SEQUENCES: dict[type, str] = {tuple: "tuple", set: "set", frozenset: "frozenset", deque: "deque"}
 _BUILT = {"tuple": tuple, "set": set, "frozenset": frozenset, "deque": deque}
 _LINK_FIELDS = ("url", "text", "fragment", "nofollow")
 _HINT = (
     "another process may read it: pass text, numbers, dates, lists, dicts, Items, dataclasses or attrs objects"
-    " (of a selector .get(), of a response what you need of it)"
+    " (for a selector the result of .get(), for a response the values that you need)"
 )
 
 
@@ -41,7 +41,7 @@ class UnstorableError(TypeError):
 
 
 def pack_values(values: Mapping[str, Any], place: str, url: str) -> dict[str, Any]:
-    """Return ``meta`` or ``cb_kwargs`` in stored form; RequestError names what has none."""
+    """Return ``meta`` or ``cb_kwargs`` in stored form. Raises RequestError that names a value without one."""
     try:
         return {
             key: value if type(value) in _PLAIN else _pack(value, f"{place}[{key!r}]") for key, value in values.items()
@@ -75,7 +75,7 @@ def _pack_object(value: Any, place: str) -> Any:
             "namedtuple", **{"class": _name(type(value), place), "values": [_pack(each, place) for each in value]}
         )
     if isinstance(value, (str, int, float)):
-        # Subclasses, such as the text that lxml returns, as what they are.
+        # Subclasses, such as the text that lxml returns, are stored as their base type.
         base = next(each for each in (str, int, float) if isinstance(value, each))
         return base(value) if base is not str else str.__str__(value)
     if isinstance(value, (OrderedDict, defaultdict, Counter)):
@@ -105,7 +105,7 @@ def _pack_object(value: Any, place: str) -> Any:
 
 
 def _item_fields(value: Any) -> dict[str, Any] | None:
-    """Return the fields that are set, of a kind of item; None: it is none."""
+    """Return the fields that are set in an item of any kind, or None if the value is not an item."""
     if isinstance(value, Item):
         return dict(value)
     if dataclasses.is_dataclass(value):
@@ -121,7 +121,7 @@ def _item_fields(value: Any) -> dict[str, Any] | None:
 
 
 def _pack_loader(loader: ItemLoader, place: str) -> dict[str, Any]:
-    """Store the item and the collected values of a loader; the page that it reads does not go along."""
+    """Return the stored form of a loader: its item and collected values, but not the page that it reads."""
     return _tagged(
         "loader",
         **{
@@ -142,12 +142,12 @@ def _tagged(kind: str, **parts: Any) -> dict[str, Any]:
 
 def _name(kind: type, place: str) -> str:
     if "<locals>" in kind.__qualname__:
-        raise UnstorableError(f"{place} is of a class inside a function: {kind.__qualname__}")
+        raise UnstorableError(f"{place} is of a class that is defined inside a function: {kind.__qualname__}")
     return f"{kind.__module__}:{kind.__qualname__}"
 
 
 class ValueReader:
-    """Reads stored values back. ``package``: the spider's own, whose modules may be imported for it."""
+    """Reads stored values. ``package`` is that of the spider, whose modules may be imported to find classes."""
 
     def __init__(self, package: str) -> None:
         self._package = package.partition(".")[0]
@@ -162,7 +162,7 @@ class ValueReader:
         }
 
     def read_values(self, values: dict[str, Any]) -> dict[str, Any]:
-        """Return ``meta`` or ``cb_kwargs`` as the spider has given them."""
+        """Return ``meta`` or ``cb_kwargs`` with their original values."""
         return {key: value if type(value) in _PLAIN else self.read(value) for key, value in values.items()}
 
     def read(self, value: Any) -> Any:
@@ -179,7 +179,7 @@ class ValueReader:
         return self._kinds[kind](value)
 
     def find_class(self, name: str, base: type = object) -> type[Any]:
-        """Return the class of a name; RequestError if it is not there, or not to be trusted."""
+        """Return the class with a stored name. Raises RequestError if it is not found or not trusted."""
         module_name, _, qualified = name.partition(":")
         if module_name not in sys.modules and module_name.partition(".")[0] == self._package:
             import_module(module_name)
@@ -203,14 +203,14 @@ class ValueReader:
         if issubclass(kind, Item):
             return kind(values)
         if dataclasses.is_dataclass(kind) or hasattr(kind, "__attrs_attrs__"):
-            # Not by its constructor: what that does was done when the item was made.
+            # Without the constructor, which already ran when the item was first created.
             made = object.__new__(kind)
             for name, value in values.items():
                 object.__setattr__(made, name, value)
             return made
         if callable(construct := getattr(kind, "model_construct", None)):
             return construct(**values)
-        raise RequestError(f"a stored request has a value of a class that is no item: {form['class']}")
+        raise RequestError(f"a stored request has a value of a class that is not an item: {form['class']}")
 
     def _loader(self, form: dict[str, Any]) -> Any:
         loader = self.find_class(form["class"], ItemLoader)(item=self.read(form["item"]))

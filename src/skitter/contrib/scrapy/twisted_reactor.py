@@ -1,4 +1,4 @@
-"""Twisted's reactor on the event loop of a worker, so that Deferreds of spiders and pipelines fire."""
+"""Twisted's reactor on the event loop of a worker, so that Deferreds in spiders and pipelines fire."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _MODULE = "twisted.internet.reactor"
 
 
 def install() -> None:
-    """Install the asyncio reactor, on the loop that runs, if one does.
+    """Install the asyncio reactor on the running event loop, or on a new loop if none is running.
 
-    To be called before a project is imported: its first ``from twisted.internet import reactor`` would install another.
-    A command loads a project before its loop runs, so the reactor gets one that is never run, until ``use_loop``.
+    Call it before a project is imported, because ``from twisted.internet import reactor`` would install another one.
+    A command loads a project before its loop runs, so the reactor has a loop that never runs until ``use_loop``.
     """
     if _MODULE in sys.modules:
         return
@@ -32,24 +32,24 @@ def install() -> None:
 
 
 def use_loop() -> None:
-    """Let the reactor work on the loop that runs; SpiderError if a program has installed another kind of reactor."""
+    """Move the reactor to the running loop. Raises SpiderError if another kind of reactor is installed."""
     from twisted.internet.asyncioreactor import AsyncioSelectorReactor
 
     install()
     reactor: Any = sys.modules[_MODULE]
     if not isinstance(reactor, AsyncioSelectorReactor):
         raise SpiderError(
-            f"Twisted has another reactor here: {type(reactor).__name__}",
+            f"another Twisted reactor is already installed: {type(reactor).__name__}",
             hint="load the Scrapy spider before anything else imports twisted.internet.reactor",
         )
     vars(reactor)["_asyncioEventloop"] = asyncio.get_running_loop()
     if not reactor.running:
-        # As its run() does, but for the loop, which runs already. Signals are the worker's.
+        # Like its run(), without running the loop, which already runs. The worker handles signals.
         reactor.startRunning(installSignalHandlers=False)
 
 
 async def awaited(value: Any) -> Any:
-    """Return a value, or what a Deferred, a coroutine or another awaitable gives."""
+    """Return a value, or the result of a Deferred, coroutine or other awaitable."""
     if isinstance(value, Deferred):
         return await value.asFuture(asyncio.get_running_loop())
     if hasattr(value, "__await__"):

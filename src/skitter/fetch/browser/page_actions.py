@@ -88,7 +88,7 @@ class ActionRun:
         try:
             self.rendering.script_results.append(msgspec.json.decode(str(text)))
         except (msgspec.DecodeError, RecursionError) as error:
-            raise FetchError("browser", "the value of a script is not what JSON has") from error
+            raise FetchError("browser", "the value of a script has no form in JSON") from error
 
     async def _take_picture(self, action: Screenshot) -> None:
         timeout = self._milliseconds(None)
@@ -98,5 +98,5 @@ class ActionRun:
             picture = await self._page.screenshot(full_page=action.full_page, timeout=timeout)
         pictures = self.rendering.screenshots
         if sum(map(len, pictures)) + len(picture) > MAX_SCREENSHOT_BYTES:
-            raise FetchError("too_large", f"its screenshots have more than {MAX_SCREENSHOT_BYTES} bytes")
+            raise FetchError("too_large", f"the screenshots of the page have more than {MAX_SCREENSHOT_BYTES} bytes")
         pictures.append(picture)

@@ -24,6 +24,7 @@ from typing import Any
 
 from playwright.async_api import Error, Playwright, async_playwright
 
+from skitter.concurrency import wait_shielded
 from skitter.errors import BrowserLostError, FetchError, LateError
 from skitter.fetch.browser.abandoned_calls import abandon, within
 from skitter.fetch.browser.browser_process import BrowserProcess
@@ -260,8 +261,8 @@ class BrowserPool:
             return await within(OPEN_SECONDS, make_ready(context, proxy, self._settings.browser.blocked), browser.lost)
         except (Error, TimeoutError) as error:
             await proxy.close()
-            await browser.kill("it opens no page")
-            raise BrowserLostError(f"the browser opens no page: {error}") from error
+            await browser.kill("it cannot open a page")
+            raise BrowserLostError(f"the browser cannot open a page: {error}") from error
 
     async def _serving(self) -> BrowserProcess:
         """The browser that takes new pages; a new one where it is not there or has had its time."""
@@ -269,9 +270,9 @@ class BrowserPool:
             browser = self._browser
             if browser is not None:
                 if browser.served >= self._run.browser_max_pages:
-                    self._retire(browser, "it has had its pages")
+                    self._retire(browser, "it has reached browser_max_pages")
                 elif browser.age_seconds > self._run.browser_max_seconds:
-                    self._retire(browser, "it is too old")
+                    self._retire(browser, "it has reached browser_max_seconds")
                 if browser.is_alive and not browser.is_retired:
                     return browser
             self._browser = await self._started()
@@ -334,7 +335,7 @@ class BrowserPool:
             # A task of its own: close() ends the driver also when the page that began it is given up before it runs.
             self._driver = asyncio.create_task(async_playwright().start())
         try:
-            return await asyncio.shield(self._driver)
+            return await wait_shielded(self._driver)
         except Exception as error:
             self._driver = None
             raise BrowserLostError(f"Playwright's driver could not be started: {error}") from error
@@ -375,9 +376,9 @@ class BrowserPool:
             for browser in list(self._browsers):
                 size = await asyncio.to_thread(browser.memory_bytes)
                 if size > limit * KILL_SHARE:
-                    await browser.kill(f"it has {size} bytes of memory")
+                    await browser.kill(f"it uses {size} bytes of memory")
                 elif size > limit:
-                    self._retire(browser, f"it has {size} bytes of memory")
+                    self._retire(browser, f"it uses {size} bytes of memory")
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)

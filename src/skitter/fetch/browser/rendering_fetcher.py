@@ -63,7 +63,7 @@ class RenderingFetcher:
                 # Playwright is half a second of imports, while others fetch.
                 self._pool = await asyncio.to_thread(self._make_pool)
         if request.certificate is not None:
-            raise FetchError("tls", "a browser shows no client certificate: leave render out for such a page")
+            raise FetchError("tls", "a rendered page cannot use a client certificate: omit render for this page")
         return await self._pool.render(request, self._upstream_of(request))
 
     def _upstream_of(self, request: FetchRequest) -> Upstream | None:

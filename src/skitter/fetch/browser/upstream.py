@@ -103,7 +103,7 @@ class Upstream:
             raise
         except (OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, ValueError) as error:
             writer.close()
-            raise FetchError("proxy", f"the proxy gave no tunnel: {self.proxy.url}: {_told(error)}") from error
+            raise FetchError("proxy", f"the proxy opened no tunnel: {self.proxy.url}: {_told(error)}") from error
         return reader, writer
 
     async def _ask_http(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int) -> None:
@@ -125,7 +125,9 @@ class Upstream:
         writer.write(b"\x05\x02\x00\x02" if proxy.user or proxy.password else b"\x05\x01\x00")
         version, method = await reader.readexactly(2)
         if version != 5 or method not in (0, 2):
-            raise FetchError("proxy", f"the proxy speaks no SOCKS 5, or wants another method: {proxy.url}")
+            raise FetchError(
+                "proxy", f"the proxy does not speak SOCKS 5, or requires another authentication method: {proxy.url}"
+            )
         if method == 2:
             user, password = proxy.user.encode()[:255], proxy.password.encode()[:255]
             writer.write(b"\x01%c%b%c%b" % (len(user), user, len(password), password))

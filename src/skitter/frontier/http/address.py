@@ -13,7 +13,9 @@ from skitter.errors import UsageError
 from skitter.model.secrets import shown_frontier
 
 DEFAULT_PORT = 8601
-_FORM = "https://HOST:8601, with ?token_file=FILE or SKITTER_TOKEN; ?ca=FILE&cert=FILE&key=FILE for TLS of your own"
+_FORM = (
+    "https://HOST:8601, with ?token_file=FILE or SKITTER_TOKEN; ?ca=FILE&cert=FILE&key=FILE for your own certificates"
+)
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +42,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
                 context.load_cert_chain(self.cert, self.key or None)
         except (OSError, ssl.SSLError) as error:
             raise UsageError(
-                f"cannot be used: the certificates of {self.url}: {error}", hint="check ?ca=, ?cert= and ?key="
+                f"the certificates cannot be used: {self.url}: {error}", hint="check ?ca=, ?cert= and ?key="
             ) from error
         return context
 
@@ -76,7 +78,7 @@ def read_token(path: Path) -> str:
         ) from error
     words = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
     if len(words) != 1 or len(words[0].split()) != 1:
-        raise UsageError(f"not a file with one token: {path}", hint="a client's file has the token alone, in one line")
+        raise UsageError(f"the file does not have one token: {path}", hint="put the token alone in one line")
     return words[0]
 
 

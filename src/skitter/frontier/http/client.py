@@ -1,4 +1,4 @@
-"""A client of one master: connections, calls that are sent again, and waiting while the master is away."""
+"""A client of one master: connections, calls that are sent again, and waiting while the master is unavailable."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class MasterClient:
         headers: dict[str, str] | None = None,
         timed: bool = False,
     ) -> bytes:
-        """The answer. While the job runs, a master that is away is waited for; at the start it is an error.
+        """The answer. While the job runs, a master that is unavailable is waited for; at the start it is an error.
 
         ``timed``: the time that it took counts as a round trip.
         """
@@ -119,16 +119,17 @@ class MasterClient:
         where = self._address.url
         if wire.VERSION_HEADER not in answer.headers:
             if answer.status in _AWAY:
-                text = f"the frontier cannot be reached: {where}: a proxy before it answers {answer.status}"
+                text = f"the frontier cannot be reached: {where}: a proxy in front of it answers {answer.status}"
                 return _Failure(FrontierError(text, hint="is the master running?"), passes=True)
             text = f"not a master: {where}: it answers {answer.status}"
             return _Failure(
-                FrontierError(text, hint="check host and port of --frontier: skitter serve listens there"), passes=True
+                FrontierError(text, hint="check host and port of --frontier: they must be those of skitter serve"),
+                passes=True,
             )
         error = wire.unpack_error(content)
         if error is None:
             text = f"the answer of the master cannot be read: {where}: {answer.status}"
-            return _Failure(FrontierError(text, hint="is it of the same version?"), passes=False)
+            return _Failure(FrontierError(text, hint="does it run the same version?"), passes=False)
         if isinstance(error, FrontierError):
             # A credential that is refused may just be being changed, as a password of a Redis.
             return _Failure(error, passes=answer.status in _AWAY or answer.status == 401)
@@ -147,12 +148,12 @@ def _connection_trouble(error: Exception) -> tuple[str, str]:
         return f"its certificate is refused: {error.certificate_error}", "?ca=FILE names the certificate authority"
     if isinstance(error, aiohttp.ClientConnectorSSLError | ssl.SSLError):
         return (
-            "it does not speak TLS, or asks for a certificate of the client",
-            "http:// speaks without; ?cert=FILE&key=FILE",
+            "it does not use TLS, or requires a client certificate",
+            "use http:// without TLS, or ?cert=FILE&key=FILE for a client certificate",
         )
     if isinstance(error, TimeoutError):
         return "no answer in time", "is it running? check host, port and network"
     if isinstance(error, aiohttp.ServerDisconnectedError | ConnectionResetError):
-        return "it closes the connection", "does it speak TLS? https://HOST:PORT"
+        return "it closed the connection", "does it use TLS? then use https://HOST:PORT"
     strerror = getattr(error, "strerror", None)
     return strerror or str(error) or type(error).__name__, "is it running? check host, port and network"

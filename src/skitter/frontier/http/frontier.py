@@ -21,7 +21,7 @@ from skitter.model.job import Report
 
 
 def http_frontier(url: str, job_name: str, *, patient: bool = False) -> Frontier:
-    """The frontier of one job. ``patient``: wait for a master that is away already at the first call."""
+    """The frontier of one job. ``patient``: wait for a master that is unavailable already at the first call."""
     return cast("Frontier", HttpFrontier(MasterClient(parse_address(url), patient=patient), job_name))
 
 
@@ -100,7 +100,7 @@ class HttpFrontier:
             if method.name != "begin" and await self._has_vanished():
                 raise VanishedError(
                     f"the job was removed from its store while it was in use: {self._name}",
-                    hint="the same crawl command begins anew",
+                    hint="run the same crawl command to start over",
                 ) from error
             raise
         self._was_there = True

@@ -78,6 +78,6 @@ class HttpTrail:
 
 def _not_here(action: str) -> UsageError:
     return UsageError(
-        f"a master's trail is not changed by its clients: {action}",
-        hint="do it where the store is: --frontier sqlite:…",
+        f"clients cannot change the audit trail of a master: {action}",
+        hint="run the command on the store itself: --frontier sqlite:…",
     )

@@ -18,7 +18,7 @@ from skitter.frontier.contract import Frontier
 from skitter.model.job import JobSpec
 from skitter.model.secrets import without_secrets
 
-VERSION = "3"
+VERSION = "4"
 """Raised with every change that an older client or master would misread."""
 VERSION_HEADER = "Skitter-Wire"
 CALL_HEADER = "Skitter-Call"
@@ -38,7 +38,7 @@ DROP = "drop"
 MAX_POLL_SECONDS = 50.0
 """Less than the idle time of the usual reverse proxy, which is a minute."""
 CALL_SECONDS = 55.0
-"""How long a master works at a call. Most take milliseconds; a store that is away takes them all."""
+"""How long a master works at a call. Most take milliseconds; a store that is unavailable takes them all."""
 LONG_CALL_SECONDS = 3_600.0
 MAX_BODY_BYTES = 64 * 1024 * 1024
 """Of a call or an answer: 100,000 seeds are 10 MB, and a worker commits a batch of pages in much less."""
@@ -64,8 +64,9 @@ ROLES = {
             *(
                 "capacity",
                 "counts",
-                "dead",
+                "failures",
                 "distinct_urls",
+                "hosts",
                 "intakes",
                 "job",
                 "page_record",
@@ -91,6 +92,7 @@ ROLES = {
     **dict.fromkeys(
         ("begin", "add", "add_cookies", "command", "change_settings", "revive", "check_consistency"), Role.OPERATOR
     ),
+    "command_host": Role.OPERATOR,
 }
 OPTION_ROLES = {("check_consistency", "repair"): Role.ADMIN, ("close_sink", "forget"): Role.OPERATOR}
 """Options of methods that need more than the method."""

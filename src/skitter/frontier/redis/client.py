@@ -1,4 +1,4 @@
-"""The client of the frontier's Redis: scripts by their name, and waiting while the server is away."""
+"""The client of the frontier's Redis: scripts by their name, and waiting while the server is unavailable."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from skitter.redis_driver.client import DRIVER_ERRORS, RedisClient, pack
 
 
 class RedisServer(RedisClient):
-    """A Redis that keeps jobs: while a job runs, a server that is away is waited for."""
+    """A Redis that keeps jobs: while a job runs, a server that is unavailable is waited for."""
 
     def __init__(self, address: Address, *, patient: bool = False, outage: Outage | None = None) -> None:
         """``outage`` is shared by servers whose outages are reported as one: the nodes of a cluster."""
@@ -48,7 +48,7 @@ class RedisServer(RedisClient):
         return await self._send_until_answered(words)
 
     async def _send_until_answered(self, words: Sequence[Any], wait: bytes = b"") -> Any:
-        """The answer. While the job runs, a server that is away is waited for; at the start it is an error."""
+        """The answer. While the job runs, a server that is unavailable is waited for; at the start it is an error."""
         packed = pack(words)
         pause = FIRST_WAIT_SECONDS
         while True:
@@ -108,7 +108,7 @@ class RedisServer(RedisClient):
         if not self._reached:
             super()._few_replicas(replicas)
         wanted = self.address.wait_replicas
-        self._outage.begin(self, f"only {replicas} of {wanted} replicas keep up: {self.address}")
+        self._outage.begin(self, f"only {replicas} of {wanted} replicas are up to date: {self.address}")
 
 
 def flags(values: Sequence[bool]) -> list[str]:

@@ -37,7 +37,7 @@ from skitter.policy import host_budgets
 from skitter.policy.sessions import rules_of
 from skitter.settings import Proxies, Settings
 
-FORMAT = 5
+FORMAT = 6
 """The format of what lies in Redis (1_job.lua)."""
 LEASE_FIELDS = 14
 _NO_SUCH_KEY = b"?"
@@ -61,7 +61,7 @@ class JobRecord(msgspec.Struct):
     leased: int
     done: int
     redirected: int
-    dead: int
+    failed: int
     excluded: int
     position: int
     secret: str
@@ -71,6 +71,7 @@ class JobRecord(msgspec.Struct):
     changes: int = 0
     """Of a shard: how often a request has changed its state."""
     closed: bool = False
+    paused_hosts: int = 0
 
 
 class ExactRecord(msgspec.Struct):
@@ -155,7 +156,7 @@ decode_page_record = msgspec.msgpack.Decoder(PageRecord).decode
 
 
 def _unreadable(what: str) -> DamageError:
-    return DamageError(f"not written by skitter, or damaged: {what}", hint="use another --job, or another /DB")
+    return DamageError(f"damaged, or not written by skitter: {what}", hint="use another --job, or another /DB")
 
 
 def _outline(record: bytes, what: str = "the record of the job") -> _Outline:
@@ -214,7 +215,7 @@ def job_row(record: bytes, spec: JobSpec) -> JobRow:
         leased=job.leased,
         done=job.done,
         redirected=job.redirected,
-        dead=job.dead,
+        failed=job.failed,
         excluded=job.excluded,
         position=job.position,
         closed=job.closed,
@@ -231,7 +232,7 @@ def settings_of(spec: JobSpec, shards: int = 1) -> bytes:
     sessions = rules_of(settings.sessions, login=spec.login, keeps_proxy=keeps_proxy)
     if sessions.is_on and shards > 1:
         raise UsageError(
-            "a job in shards hands out no sessions: session_pool, exclusive_sessions, proxy_rotation=session, or a"
+            "a job with shards cannot manage sessions: session_pool, exclusive_sessions, proxy_rotation=session, or a"
             " spider with login",
             hint="use one Redis, or a SQLite file; cookies are kept in shards too",
         )

@@ -34,10 +34,10 @@ _TRIES = 3
 _PASSES = 5
 """Of a repair: what was mended may show something else."""
 _MEMBERS = frozenset(
-    "ready ready_for waiting given_up parked returned returned_for delayed suspects suspects_for away dead held alone"
+    "ready ready_for waiting given_up parked returned returned_for delayed suspects suspects_for away failed held alone"
     " seen kept generation permits".split()
 )
-_MEMBERS_OF_ALL_RUNS = frozenset("cards delivered pages records due".split())
+_MEMBERS_OF_ALL_RUNS = frozenset("heartbeats delivered pages records due".split())
 _SHAKEN = frozenset(
     "two_places no_place no_request request_index host_missing host_queue not_seen seen_bucket lease_work".split()
 )
@@ -237,7 +237,7 @@ class _KeyCheck:
     async def _count(self) -> PlaceCounts | None:
         """The sums over all hosts and exact sets; None: something has changed meanwhile."""
         cursor: Any = b"0"
-        bucket, total, states = 0, [0, 0, 0, 0, 0], set()
+        bucket, total, states = 0, [0] * 7, set()
         ids, queued = Counter[bytes](), Counter[bytes]()
         while True:
             answer = await self._run_script("count_places", cursor, bucket, COUNTED_AT_ONCE, *self._needs)

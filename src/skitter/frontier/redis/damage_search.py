@@ -23,18 +23,18 @@ from skitter.model.item import ItemKind
 from skitter.model.job import JobSpec
 from skitter.model.outcome import RobotsRecord
 from skitter.model.request import decode
-from skitter.model.worker import WorkerCard
+from skitter.model.worker import WorkerHeartbeat
 
 _TYPES = {
     "string": "job spec dropped begun ended filter distinct",
     "hash": (
-        "hosts pages records robots cards requests addresses reasons holds answers sinks marks tally errors targets"
-        " needs intakes intake_marks proxies host_proxies jars jar_domains sessions"
+        "hosts pages records robots heartbeats requests addresses reasons holds answers sinks marks tally errors"
+        " targets needs intakes intake_marks proxies host_proxies jars jar_domains sessions"
     ),
     "list": "q q_for staged items permits",
     "set": "seen kept generation delivered held alone permitted",
     "zset": (
-        "workers due returned returned_for delayed suspects suspects_for away dead tops tops_for ready ready_for"
+        "workers due returned returned_for delayed suspects suspects_for away failed tops tops_for ready ready_for"
         " waiting parked given_up deadlines notable jar_order"
     ),
 }
@@ -42,7 +42,7 @@ _TYPE_OF = {name: kind for kind, names in _TYPES.items() for name in names.split
 _PACKED_BY_SCRIPTS = ("hosts", "pages", "requests", "holds")
 _NAMED = {
     # Whose members are fields of another hash.
-    **dict.fromkeys(("dead", "delayed", "suspects", "suspects_for", "away"), "requests"),
+    **dict.fromkeys(("failed", "delayed", "suspects", "suspects_for", "away"), "requests"),
     **dict.fromkeys(("ready", "ready_for", "waiting", "given_up", "notable"), "hosts"),
     "held": "holds",
     "due": "pages",
@@ -52,7 +52,7 @@ _MAX_ELEMENTS = 1000
 """The most elements of one key that are checked, except for those that scripts pack."""
 _NO_SPEC = msgspec.msgpack.encode(JobSpec(name="", spider=""))
 _decode_robots = msgspec.msgpack.Decoder(RobotsRecord).decode
-_decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
+_decode_heartbeat = msgspec.msgpack.Decoder(WorkerHeartbeat).decode
 
 
 async def find_damage(server: RedisServer, prefix: str, *, whole: bool = False) -> str:
@@ -81,7 +81,7 @@ def _name_of(prefix: str, key: bytes) -> tuple[str, str]:
 async def _wrong_type(server: RedisServer, prefix: str, key: bytes) -> str:
     expected = _TYPE_OF.get(_name_of(prefix, key)[1])
     kind = (await server.command("TYPE", key)).decode()
-    return "" if expected is None or kind in (expected, "none") else f": a {kind}, and not a {expected}"
+    return "" if expected is None or kind in (expected, "none") else f": a {kind}, expected a {expected}"
 
 
 async def _wrong_job(server: RedisServer, prefix: str, key: bytes) -> str:
@@ -93,7 +93,7 @@ async def _wrong_job(server: RedisServer, prefix: str, key: bytes) -> str:
     # Of the shards of a job only the lead has one.
     spec = _NO_SPEC if spec is None else spec
     if problem := problem_of(lambda: msgspec.msgpack.decode(spec, type=JobSpec)):
-        return f" is whole, but {prefix}spec: {problem}"
+        return f" is intact, but {prefix}spec: {problem}"
     if problem := problem_of(lambda: _check_job(record, spec)):
         return f": {problem}"
     return await _unpacked(server, prefix, key, "job")
@@ -120,7 +120,7 @@ async def _wrong_value(server: RedisServer, prefix: str, key: bytes, *, whole: b
         members = [field or value for field, value in found]
         for member, record in zip(members, await server.command("HMGET", hash_key, *members), strict=True):
             if record is None:
-                return f": it names {_shown(member)}, and there is no such field in {hash_key}"
+                return f": it names {_shown(member)}, which is not a field of {hash_key}"
     return ""
 
 
@@ -166,7 +166,7 @@ _CHECKS: dict[str, Callable[[bytes, bytes], Any]] = {
     "distinct": lambda _, value: checked_registers(value),
     "begun": lambda _, value: msgspec.msgpack.decode(value, type=codec.BegunRecord),
     "robots": lambda host, value: (host.decode(), _decode_robots(value)),
-    "cards": lambda worker, value: (worker.decode(), _decode_card(value)),
+    "heartbeats": lambda worker, value: (worker.decode(), _decode_heartbeat(value)),
     "sinks": lambda target, value: (target.decode(), codec.decode_sink(value)),
     "intakes": lambda source, value: (source.decode(), codec.decode_intake(value)),
     "proxies": lambda proxy, value: (proxy.decode(), codec.decode_proxy(value)),

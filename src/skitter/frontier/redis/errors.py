@@ -44,7 +44,9 @@ def explain(error: Exception, address: Address) -> Failure:
         return Failure(_unknown_reply(code, text, where), passes=False)
     if is_not_redis(error):
         # While a job runs, something else may listen there for a moment: a proxy, or another server.
-        return Failure(FrontierError(f"not a Redis: {where}", hint="check host and port of --frontier"), passes=True)
+        return Failure(
+            FrontierError(f"not a Redis server: {where}", hint="check host and port of --frontier"), passes=True
+        )
     reason, hint = connection_trouble(error, tls=address.tls)
     return Failure(FrontierError(f"the frontier cannot be reached: {where}: {reason}", hint=hint), passes=True)
 
@@ -52,11 +54,11 @@ def explain(error: Exception, address: Address) -> Failure:
 def _unknown_reply(code: str, text: str, where: str) -> FrontierError:
     if "unknown command" in text.lower():
         return FrontierError(
-            f"a server without what skitter needs: {where}: {text}",
-            hint="Redis 6.2 or newer, or Valkey; of sentinels, redis+sentinel://HOST,HOST/MASTER",
+            f"the server lacks a feature that skitter needs: {where}: {text}",
+            hint="use Redis 6.2 or newer, or Valkey; for sentinels, use redis+sentinel://HOST,HOST/MASTER",
         )
     if code == WRONG_TYPE or "user_script" in text or "Error running script" in text:
         # Words of 1_job.lua. Any other failure of a script is due to what it has read.
         kind = OtherFormatError if "the job has another format" in text else DamageError
-        return kind(f"what lies there was not written by this skitter: {where}: {text}", hint="use another /DB")
+        return kind(f"the key was not written by this version of skitter: {where}: {text}", hint="use another /DB")
     return FrontierError(f"Redis says: {text}: {where}", hint="run with -v for the details")

@@ -13,7 +13,7 @@ import msgspec
 from skitter.dedup.hyperloglog import checked_changes, checked_registers
 from skitter.dedup.lua_files import PACKED_SETTING, bucket_mean
 from skitter.errors import JobError, UsageError
-from skitter.frontier.contract import FORGET_SECONDS, INTAKE_OWNER_SECONDS, MAX_PROXIES, SINK_OWNER_SECONDS
+from skitter.frontier.contract import BATCH, FORGET_SECONDS, INTAKE_OWNER_SECONDS, MAX_PROXIES, SINK_OWNER_SECONDS
 from skitter.frontier.dedup_settings import check_dedup, is_same_dedup, refuse_other_dedup
 from skitter.frontier.redis import codec, consistency, report
 from skitter.frontier.redis.client import RedisServer, flags
@@ -21,6 +21,7 @@ from skitter.frontier.redis.jobs import forget_runs, prefix_of, register
 from skitter.frontier.redis.report import OutboxSeen
 from skitter.frontier.tables import no_such_job, public_job
 from skitter.model.consistency import Consistency
+from skitter.model.host import Halt, HostCommand, HostFilter
 from skitter.model.intake import IntakeProgress, IntakeSeen
 from skitter.model.item import Item
 from skitter.model.job import (
@@ -28,7 +29,8 @@ from skitter.model.job import (
     CloseClaim,
     Command,
     Counts,
-    Dead,
+    FailedRequest,
+    HostPage,
     Job,
     JobSpec,
     JobState,
@@ -46,7 +48,7 @@ from skitter.model.proxy import ProxySeen, ProxyState, proxy_id
 from skitter.model.request import Entry
 from skitter.model.session import CookieNews, Jar, JarRef, SessionLogin, SessionSeen
 from skitter.model.store_capacity import StoreCapacity
-from skitter.model.worker import WorkerCard, WorkerSeen
+from skitter.model.worker import WorkerHeartbeat, WorkerSeen
 
 _REVIVE_BATCH = 1000
 _decode_robots = msgspec.msgpack.Decoder(RobotsRecord).decode
@@ -118,7 +120,7 @@ class RedisFrontier:
                 refuse_other_dedup(before, spec)
                 raise JobError(
                     f"job {spec.name} is unfinished and has another spider, other seeds or other arguments",
-                    hint="--fresh forgets the unfinished run; --job NAME keeps both",
+                    hint="--fresh discards the unfinished run; --job NAME keeps both",
                 )
             if word != b"again":
                 if over:
@@ -184,9 +186,9 @@ class RedisFrontier:
         codec.pack_leases(arguments, leases)
         return _booleans(await self._run("renew", *arguments))
 
-    async def tell(self, worker: str, card: WorkerCard | None) -> None:
-        packed = b"" if card is None else msgspec.msgpack.encode(card)
-        await self._run("record_worker", worker, FORGET_SECONDS, *flags([card is None]), packed)
+    async def tell(self, worker: str, heartbeat: WorkerHeartbeat | None) -> None:
+        packed = b"" if heartbeat is None else msgspec.msgpack.encode(heartbeat)
+        await self._run("record_worker", worker, FORGET_SECONDS, *flags([heartbeat is None]), packed)
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0, call: Call = ONCE) -> Committed:
         async with self._token_of(call) as token:
@@ -218,7 +220,7 @@ class RedisFrontier:
         if ids:
             named: int = await self._run("revive", error_class, 0, *map(codec.raw_id, ids))
             return named
-        # In batches, so that a million dead requests do not hold the server for seconds.
+        # In batches, so that a million failed requests do not hold the server for seconds.
         revived = 0
         while True:
             some: int = await self._run("revive", error_class, _REVIVE_BATCH)
@@ -306,6 +308,14 @@ class RedisFrontier:
         in_flight: int = await self._run("retire_proxy", proxy_id, ProxyState.REMOVED.value)
         return in_flight
 
+    async def command_host(self, host_key: str, command: HostCommand) -> Halt | None:
+        before: int = await self._run("command_host", host_key, command.halt.value)
+        return None if before < 0 else Halt(before)
+
+    async def hosts(self, state: HostFilter = HostFilter.ALL, limit: int = BATCH, after: str = "") -> HostPage:
+        count = max(1, min(limit, BATCH))
+        return report.host_page(await self._run("hosts", report.scan_cursor(after), count, state))
+
     async def ban_proxy(self, proxy_id: str, host_key: str = "", seconds: float = 0.0) -> bool:
         known: int = await self._run("ban_proxy", proxy_id, host_key, repr(seconds))
         return known == 1
@@ -386,11 +396,11 @@ class RedisFrontier:
         found = await self._server.command("HGET", self._prefix + "records", codec.raw_id(request_id))
         return None if found is None else codec.decode_page_record(found)
 
-    async def dead(
+    async def failures(
         self, error_class: str = "", limit: int = 1000, after: int = 0, *, newest: bool = False
-    ) -> list[Dead]:
-        found = await self._run("dead", error_class, limit, after or "", int(newest))
-        return [report.dead(fields) for fields in found]
+    ) -> list[FailedRequest]:
+        found = await self._run("failures", error_class, limit, after or "", int(newest))
+        return [report.failed_request(fields) for fields in found]
 
     async def distinct_urls(self) -> bytes:
         return checked_registers(await self._server.command("GET", self._prefix + "distinct") or b"")

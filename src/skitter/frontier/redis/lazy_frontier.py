@@ -37,7 +37,7 @@ is cut into more pieces."""
 def redis_frontier(
     url: str, job_name: str, *, patient: bool = False, clock: Callable[[], float] | None = None
 ) -> Frontier:
-    """The frontier of one job. ``patient``: wait for a server that is away already at the first call.
+    """The frontier of one job. ``patient``: wait for a server that is unavailable already at the first call.
 
     ``clock`` is for tests: it replaces that of the server.
     """
@@ -61,7 +61,7 @@ def _explained(
             if await self._has_vanished():
                 raise VanishedError(
                     f"the job vanished from Redis while it was in use (FLUSHALL, eviction or drop): {self._name}",
-                    hint="items that waited in its outbox are gone with it; the same crawl command begins anew",
+                    hint="its undelivered items are lost; run the same crawl command to start over",
                 ) from error
             raise
 
@@ -155,6 +155,8 @@ class LazyFrontier:
     drain_proxy = _of_opened(Frontier.drain_proxy)
     remove_proxy = _of_opened(Frontier.remove_proxy)
     ban_proxy = _of_opened(Frontier.ban_proxy)
+    command_host = _of_opened(Frontier.command_host)
+    hosts = _of_opened(Frontier.hosts)
     proxies = _of_opened(Frontier.proxies)
     counts = _of_opened(Frontier.counts)
     report = _of_opened(Frontier.report)
@@ -162,7 +164,7 @@ class LazyFrontier:
     workers = _of_opened(Frontier.workers)
     trace = _of_opened(Frontier.trace)
     page_record = _of_opened(Frontier.page_record)
-    dead = _of_opened(Frontier.dead)
+    failures = _of_opened(Frontier.failures)
     distinct_urls = _of_opened(Frontier.distinct_urls)
     capacity = _of_opened(Frontier.capacity)
     check_consistency = _of_opened(Frontier.check_consistency)

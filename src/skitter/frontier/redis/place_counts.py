@@ -6,7 +6,10 @@ from typing import Any
 
 import msgspec
 
-_COUNTS = ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded", "parked", "needy")
+_COUNTS = (
+    *("queued", "delayed", "leased", "done", "redirected", "failed", "excluded", "parked", "needy"),
+    *("paused_hosts", "given_up_hosts"),
+)
 
 
 class PlaceCounts(msgspec.Struct):
@@ -20,7 +23,7 @@ class PlaceCounts(msgspec.Struct):
     suspects: int
     delayed: int
     leased: int
-    dead: int
+    failed: int
     records: int
     permits: int
     ended: int
@@ -30,6 +33,8 @@ class PlaceCounts(msgspec.Struct):
     pages: int
     permitted: int
     parked: int
+    paused_hosts: int
+    given_up_hosts: int
 
     @property
     def seen(self) -> int:
@@ -49,8 +54,8 @@ class PlaceCounts(msgspec.Struct):
             "queued": self.queued + self.suspects,
             "delayed": self.delayed,
             "leased": self.leased,
-            "dead": self.dead,
-            "excluded": self.records - self.returned - self.delayed - self.suspects - self.dead,
+            "failed": self.failed,
+            "excluded": self.records - self.returned - self.delayed - self.suspects - self.failed,
         }
         found = [_count_fault(name, number, told[name]) for name, number in counted.items() if number != told[name]]
         found += self._of_ended(told, self.seen - sum(counted.values()))
@@ -64,6 +69,10 @@ class PlaceCounts(msgspec.Struct):
         if self.parked != told["parked"]:
             mend = [b"mend_job", b"set", b"parked", self.parked]
             found.append(fault("parked_count", "job", "parked", self.parked, told["parked"], mend))
+        for count, number in (("paused_hosts", self.paused_hosts), ("given_up_hosts", self.given_up_hosts)):
+            if number != told[count]:
+                mend = [b"mend_job", b"set", count.encode(), number]
+                found.append(fault("halted_count", "job", count, number, told[count], mend))
         if self.permitted != self.permits and not is_shard:
             mend = [b"mend_job", b"permits", b"0"] if self.permitted > self.permits else None
             found.append(fault("permit", "permits", "permitted hosts in the list", self.permitted, self.permits, mend))

@@ -23,16 +23,16 @@ from skitter.frontier.tables import (
     trace_without_record,
 )
 from skitter.model.intake import IntakeSeen
-from skitter.model.job import Counts, Dead, HostSeen, JobSpec, NeedSeen, Report, SinkSeen, Trace
+from skitter.model.job import Counts, FailedRequest, HostPage, HostSeen, JobSpec, NeedSeen, Report, SinkSeen, Trace
 from skitter.model.proxy import ProxySeen, seen_of
 from skitter.model.request import decode
-from skitter.model.worker import WorkerCard, WorkerSeen
+from skitter.model.worker import WorkerHeartbeat, WorkerSeen
 
 TRACE_BATCH = 2000
 """Queued requests that one call of trace.lua looks through: about a millisecond of the server's time."""
 QUEUED_OR_ENDED = "queued-or-ended"
 _decode_filled = msgspec.msgpack.Decoder(tuple[list[int], list[int]]).decode
-_decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
+_decode_heartbeat = msgspec.msgpack.Decoder(WorkerHeartbeat).decode
 
 
 def counts(job: JobRow | codec.JobRecord) -> Counts:
@@ -42,7 +42,7 @@ def counts(job: JobRow | codec.JobRecord) -> Counts:
         leased=job.leased,
         done=job.done,
         redirected=job.redirected,
-        dead=job.dead,
+        failed=job.failed,
         excluded=job.excluded,
     )
 
@@ -66,6 +66,7 @@ def report(answer: Sequence[Any], spec: JobSpec, notable: int, queues: int) -> R
         needs=most_needed(needs_of(answer)),
         dedup=bloom_stats(dedup_of(spec), codec.shards_of(record), *_decode_filled(filled)) if filled else None,
         intakes=intakes_seen(intakes, now),
+        paused_hosts=codec.decode_record(record).paused_hosts,
     )
 
 
@@ -100,8 +101,13 @@ def most_needed(needs: dict[str, int]) -> list[NeedSeen]:
 def workers_seen(flat: Sequence[Any], now: float) -> list[WorkerSeen]:
     """The workers by id, from what list_workers answers (1_job.lua)."""
     workers = (
-        WorkerSeen(name.decode(), leased, max(0.0, now - checked_time(float(at))), _decode_card(card) if card else None)
-        for name, at, leased, card in _tuples(flat, 4)
+        WorkerSeen(
+            name.decode(),
+            leased,
+            max(0.0, now - checked_time(float(at))),
+            _decode_heartbeat(heartbeat) if heartbeat else None,
+        )
+        for name, at, leased, heartbeat in _tuples(flat, 4)
     )
     return sorted(workers, key=lambda worker: worker.id)
 
@@ -120,6 +126,20 @@ def crowded_hosts(answer: Sequence[Any]) -> Scored:
 
 def _scored(flat: Sequence[Any], now: float) -> Scored:
     return [(float(score), _host_seen(key.decode(), fields, now)) for key, score, fields in _tuples(flat, 3)]
+
+
+def scan_cursor(after: str) -> int:
+    """The cursor that a page of hosts ended with; the beginning for what is none."""
+    cursor = int(after) if after.isascii() and after.isdecimal() else 0
+    return cursor if cursor < 2**64 else 0
+
+
+def host_page(answer: Sequence[Any]) -> HostPage:
+    """A piece of the list of hosts, from what hosts.lua answers."""
+    time, cursor, flat = answer
+    # HSCAN may tell of a host twice, also in one piece.
+    hosts = {key: _host_seen(key.decode(), fields, float(time)) for key, fields in _tuples(flat, 2)}
+    return HostPage([hosts[key] for key in sorted(hosts)], "" if cursor == b"0" else cursor.decode())
 
 
 def top(hosts: Scored, limit: int) -> list[HostSeen]:
@@ -214,10 +234,10 @@ def trace(answer: Sequence[Any], host_key: str) -> Trace | None:
     )
 
 
-def dead(fields: Sequence[Any]) -> Dead:
+def failed_request(fields: Sequence[Any]) -> FailedRequest:
     row = codec.read_row(fields[1:])
     request = decode(row.payload)
-    return Dead(
+    return FailedRequest(
         id=codec.read_id(fields[0]),
         url=request.url,
         error_class=row.error_class,
@@ -232,9 +252,8 @@ def dead(fields: Sequence[Any]) -> Dead:
 
 
 def _host_seen(key: str, fields: Sequence[Any], now: float) -> HostSeen:
-    queued, in_flight, due, blocked_until, strikes, latency, error_class, address, address_full, pages, stopped_by = (
-        fields
-    )
+    queued, in_flight, due, blocked_until, strikes, latency, error_class, address, address_full, *rest = fields
+    pages, stopped_by, paused, given_up = rest
     blocked_seconds = max(0.0, checked_time(float(blocked_until)) - now)
     return HostSeen(
         key=key,
@@ -249,6 +268,8 @@ def _host_seen(key: str, fields: Sequence[Any], now: float) -> HostSeen:
         address_full=address_full == 1,
         pages=pages,
         stopped_by=stopped_by.decode(),
+        paused=paused == 1,
+        given_up=given_up == 1,
     )
 
 

@@ -19,7 +19,7 @@ _ENDED = {
     Ending.DONE: RequestState.DONE,
     Ending.UNCHANGED: RequestState.DONE,
     Ending.REDIRECTED: RequestState.REDIRECTED,
-    Ending.DEAD: RequestState.DEAD,
+    Ending.FAILED: RequestState.FAILED,
     Ending.EXCLUDED: RequestState.EXCLUDED,
 }
 
@@ -78,7 +78,7 @@ class CommitRules:
             if outcome.cookies is not None or lease.session:
                 self._take_identity(outcome, lease)
             if lease.work is Work.SEED:
-                self._job.end_seeding(outcome.error if outcome.ending is Ending.DEAD else "")
+                self._job.end_seeding(outcome.error if outcome.ending is Ending.FAILED else "")
                 continue
             self._end_of_host(outcome, lease)
             if lease.row is not None:
@@ -89,7 +89,7 @@ class CommitRules:
         # follow in this transaction, whose reaper must not find it.
         self._leases.flush_rows()
         self._give_up_hosts_down(outcomes, accepted)
-        self._stop_hosts_spent(outcomes, accepted)
+        self._bury_stopped_hosts(outcomes, accepted)
         new = self._requests.add(links)
         if len(links) > new:
             self._tally["duplicates"] += len(links) - new
@@ -147,7 +147,7 @@ class CommitRules:
             row.ended_at = self._now
             state = _ENDED[outcome.ending]
             host.pages += state is RequestState.DONE
-            if outcome.ending is Ending.DEAD:
+            if outcome.ending is Ending.FAILED:
                 self._requests.count_error(outcome.error_class, 1)
             self._requests.move(row, state)
             return
@@ -253,14 +253,14 @@ class CommitRules:
             if self._is_down(host, outcome):
                 self._requests.give_up(host, outcome.error_class, storable(outcome.error))
 
-    def _stop_hosts_spent(self, outcomes: Sequence[Outcome], accepted: Sequence[bool]) -> None:
-        """So does one whose budget is spent."""
-        if self._hosts.budgets is None:
+    def _bury_stopped_hosts(self, outcomes: Sequence[Outcome], accepted: Sequence[bool]) -> None:
+        """So does one that is stopped."""
+        if not self._hosts.may_be_stopped:
             return
         ended = (outcome.lease for outcome, was_accepted in zip(outcomes, accepted, strict=True) if was_accepted)
         for key in dict.fromkeys(lease.host_key for lease in ended if lease.work is not Work.SEED):
             host = self._hosts.host(key)
-            if self._hosts.is_spent(host):
+            if self._hosts.is_stopped(host):
                 self._requests.stop(host)
                 self._hosts.note(host)
 

@@ -17,7 +17,7 @@ from skitter.frontier.rules.requests import COUNTER
 from skitter.frontier.rules.transaction import Transaction
 from skitter.frontier.tables import Fault, LeaseRow, RequestState, Row, fault
 from skitter.model.consistency import Consistency, unreadable, with_mended
-from skitter.model.host import Host, Phase
+from skitter.model.host import Halt, Host, Phase
 from skitter.model.job import State
 from skitter.model.lease import Work
 from skitter.model.proxy import ProxyRecord
@@ -241,6 +241,7 @@ class _Comparison:
         permits = Counter(tables.permitted(0))
         unknown = set(permits)
         pages = parked = 0
+        halts: Counter[Halt] = Counter()
         after = ""
         while hosts := tables.hosts_after(after, BATCH):
             after = hosts[-1].key
@@ -259,11 +260,17 @@ class _Comparison:
                 yield from self._permit(host, permits[host.key])
                 pages += host.pages
                 parked += host.phase is Phase.PARKED
+                halts[host.halt] += 1
         for key in sorted(unknown):
             mend = self._host_setter(Host(key, run=job.run), permitted=True)
             yield fault("permit", key, "the record of a permitted host", "there", "none in this run", mend)
         if parked != job.parked:
             yield fault("parked_count", "job", "parked", parked, job.parked, _setter(job, "parked", parked))
+        for name, halt in (("paused_hosts", Halt.PAUSED), ("given_up_hosts", Halt.GIVEN_UP)):
+            if halts[halt] != getattr(job, name):
+                yield fault(
+                    "halted_count", "job", name, halts[halt], getattr(job, name), _setter(job, name, halts[halt])
+                )
         self._pages = pages
 
     def _host(self, host: Host, top: int | None) -> Iterator[Fault]:
@@ -305,7 +312,7 @@ class _Comparison:
         waits = host.waiting or bool(host.needs)
         if (phase in _QUEUED_PHASES) != waits:
             return "one with a queue" if waits else "idle"
-        if phase is Phase.FULL and not host.in_flight:
+        if phase is Phase.FULL and not host.in_flight and host.halt is not Halt.PAUSED:
             return "not full: nothing is in flight"
         if phase in (Phase.READY, Phase.PARKED) and politeness.due_at(host) > self._now:
             return "waiting"
@@ -367,10 +374,10 @@ class _Comparison:
             recount = self._recount_pages if remembered is None else None
             yield fault("pages_count", "hosts", "pages done", counted["done"], self._pages, recount)
         yield from self._need_counts()
-        dead = self._tables.count_dead()
-        if {name: number for name, number in dead.items() if number} != job.errors:
-            mend = _setter(job, "errors", dict(dead))
-            yield fault("errors_count", "job", "dead of each class", dict(dead), job.errors, mend)
+        failed = self._tables.count_failed()
+        if {name: number for name, number in failed.items() if number} != job.errors:
+            mend = _setter(job, "errors", dict(failed))
+            yield fault("errors_count", "job", "failed of each class", dict(failed), job.errors, mend)
         if (last := self._tables.last_seq()) >= job.next_seq:
             mend = _setter(job, "next_seq", last + 1)
             yield fault("sequence", "job", "next_seq", f"more than {last}", job.next_seq, mend)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from skitter.frontier.contract import SUSPECTS_TRIED
+from skitter.frontier.contract import PAUSED_HOSTS, SUSPECTS_TRIED
 from skitter.frontier.rules.ready_hosts import ReadyHosts
 from skitter.frontier.rules.shares import ShareRules
 from skitter.frontier.rules.transaction import Transaction
 from skitter.frontier.tables import Answer, LeaseRow, RequestState, Row
-from skitter.model.host import FIRST_START_SECONDS, Host
+from skitter.model.host import FIRST_START_SECONDS, Halt, Host
 from skitter.model.job import State
 from skitter.model.lease import ONCE, SEED_ID, Call, Grant, Lease, Work, gate_id
 from skitter.model.page_record import PageRecord
@@ -41,7 +41,24 @@ def lease(transaction: Transaction, worker: str, limit: int, call: Call) -> Gran
     if transaction.is_pooled and not granted and transaction.proxies().is_exhausted:
         blocked_by = "proxy"
     leases.flush()
+    if record.paused_hosts and not granted and not blocked_by and _only_paused(transaction):
+        blocked_by = PAUSED_HOSTS
     return _grant(transaction, chooser, granted, call, blocked_by, sorted(recovered.items()))
+
+
+def _only_paused(transaction: Transaction) -> bool:
+    """Return whether everything that is left waits at hosts that an operator has paused."""
+    record, tables = transaction.record, transaction.tables
+    if record.state is not State.RUNNING or record.seeding or record.intakes or not record.queued or record.delayed:
+        return False
+    # A robots.txt that is being read is a lease too.
+    if tables.any_lease() or record.needy or transaction.hosts.burying:
+        return False
+    if tables.next_host_due() is not None or tables.ready_hosts(1):
+        return False
+    # Suspects stand in no queue: their hosts may be in a back-off and idle.
+    suspects = tables.suspects(SUSPECTS_TRIED)
+    return all(transaction.hosts.host(row.host_key).halt is Halt.PAUSED for row in suspects)
 
 
 def lease_again(transaction: Transaction, worker: str, earlier: Answer, call: Call) -> Grant:
@@ -164,7 +181,7 @@ class _Chooser:
             rows = sorted([*rows, *self._tables.suspects(SUSPECTS_TRIED, need)], key=lambda row: row.seq)
         for row in rows[:SUSPECTS_TRIED]:
             host = self._hosts.host(row.host_key)
-            if self._hosts.is_spent(host):
+            if self._hosts.is_stopped(host):
                 # It stands in no queue, so nothing else would tell that it is not to be leased any more.
                 self._hosts.mark_stopped(host)
                 self._hosts.burying = True

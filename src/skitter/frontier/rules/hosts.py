@@ -4,7 +4,8 @@
 PARKED instead of READY, and is called when a request to its address ends, so that nobody looks for it in vain.
 The phases are decided in ``HostRules.flush``, the counts are in ``IpLimits``.
 
-*Budgets*: ``mark_stopped`` gives up a host whose budget is spent. What then becomes of its queue is in ``requests``.
+*Stopped hosts*: ``mark_stopped`` gives up a host whose budget is spent, or that an operator gave up. What then becomes
+of its queue is in ``requests``.
 
 Decisions that need nothing but the host's record are in ``policy.politeness`` and ``policy.host_budgets``.
 """
@@ -15,11 +16,16 @@ from collections.abc import Iterable, Sequence
 
 from skitter.frontier.contract import BATCH, NOTABLE_HOSTS
 from skitter.frontier.tables import JobRow, ShortenedDelay, Tables
-from skitter.model.host import Host, Phase
+from skitter.model.host import Halt, Host, Phase
 from skitter.policy import host_budgets, lost_leases, politeness
 from skitter.settings import Settings
 
 _CALLED = (Phase.READY, Phase.PARKED)
+_BY_OPERATOR = (politeness.GIVEN_UP_CLASS, politeness.GIVEN_UP_REASON)
+
+
+def _is_of_budget(host: Host) -> bool:
+    return host.given_up is not None and host.given_up[0] == host_budgets.HOST_BUDGET
 
 
 class HostRules:
@@ -67,7 +73,7 @@ class HostRules:
             host.waiting = host.gate = host.trusted = host.permitted = False
             host.given_up = None
             host.pages = host.signs = host.burst_left = 0
-            host.pacer, host.needs = "", {}
+            host.pacer, host.needs, host.halt = "", {}, Halt.NONE
             host.phase = Phase.IDLE
         return host
 
@@ -124,7 +130,7 @@ class HostRules:
     def flush(self) -> None:
         """Write each host that was touched, with its new phase."""
         while self.touched:
-            self._stop_spent()
+            self._mark_stopped()
             hosts, self.touched = list(self.touched.values()), {}
             self._set_phases(hosts)
             self._tables.save_hosts(hosts)
@@ -182,24 +188,61 @@ class HostRules:
         for key in keys:
             self.host(key)
 
-    # ---- budgets
+    # ---- orders of an operator
+
+    def halt(self, host: Host, halt: Halt) -> None:
+        """Give a host another order.
+
+        Requests that a give-up has not buried yet stay queued after any other order. A pause also keeps those of a host
+        that is down.
+        """
+        record = self._record
+        record.paused_hosts += (halt is Halt.PAUSED) - (host.halt is Halt.PAUSED)
+        record.given_up_hosts += (halt is Halt.GIVEN_UP) - (host.halt is Halt.GIVEN_UP)
+        if host.given_up == _BY_OPERATOR or (halt is Halt.PAUSED and not _is_of_budget(host)):
+            host.given_up = None
+        host.halt = halt
+
+    def new_chance(self, host: Host) -> None:
+        """A request of the host is revived."""
+        self._record.given_up_hosts -= host.halt is Halt.GIVEN_UP
+        politeness.new_chance(host)
+
+    # ---- hosts that are stopped: by their budgets, or by an operator
+
+    @property
+    def may_be_stopped(self) -> bool:
+        """Some host may be stopped: there are budgets, or an operator has given one up."""
+        return self.budgets is not None or self._record.given_up_hosts > 0
 
     def is_spent(self, host: Host) -> bool:
         """The host's budget is spent."""
         return self.budgets is not None and self.budgets.is_spent(host)
 
+    def is_stopped(self, host: Host) -> bool:
+        """What waits for the host is to be buried, whatever it answers."""
+        return host.halt is Halt.GIVEN_UP or self.is_spent(host)
+
     def mark_stopped(self, host: Host) -> None:
-        """Give up a host whose budget is spent: the next call that buries finds it."""
-        if host.given_up is None and self.budgets is not None:
+        """Give up a host that is stopped: the next call that buries finds it."""
+        if host.given_up is None and host.halt is Halt.GIVEN_UP:
+            host.given_up = _BY_OPERATOR
+        elif host.given_up is None and self.budgets is not None:
             host.given_up = (host_budgets.HOST_BUDGET, self.budgets.reason(host))
 
-    def _stop_spent(self) -> None:
-        """Something was added, or came back, to a host that has no budget left."""
-        if self.budgets is None:
+    def mark_if_stopped(self, key: str) -> None:
+        """Something came back to a host: if that is stopped, the next call that buries finds it."""
+        if self.may_be_stopped and self.is_stopped(host := self.host(key)):
+            self.mark_stopped(host)
+            self.burying = True
+
+    def _mark_stopped(self) -> None:
+        """Something was added, or came back, to a host that is stopped."""
+        if not self.may_be_stopped:
             return
         for host in self.touched.values():
             waits = host.waiting or host.needs
-            if waits and host.given_up is None and self.budgets.is_spent(host):
+            if waits and host.given_up is None and self.is_stopped(host):
                 self.mark_stopped(host)
                 self.burying = True
 

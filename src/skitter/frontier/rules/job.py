@@ -54,7 +54,7 @@ def _begin(tables: Tables, spec: JobSpec, fresh: bool) -> Begun:
     if not record.spec.same_work(spec):
         raise JobError(
             f"job {spec.name} is unfinished and has another spider, other seeds or other arguments",
-            hint="--fresh forgets the unfinished run; --job NAME keeps both",
+            hint="--fresh discards the unfinished run; --job NAME keeps both",
         )
     refuse_other_dedup(record.spec, spec)
     use_spec(record, spec.keeping_changes(record.spec), now)
@@ -161,7 +161,7 @@ class JobRules:
         """A worker was lost while it ran ``start()``."""
         self._record.seed_losses += 1
         if self._record.seed_losses >= lost_leases.LOSSES_IN_ALL:
-            self.end_seeding("start() lost its worker every time")
+            self.end_seeding("the worker was lost every time it ran start()")
 
     def sample_rate(self) -> None:
         """Take a sample of what is done. The older of two is five to ten seconds old while pages are committed."""

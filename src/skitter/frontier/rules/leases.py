@@ -1,7 +1,7 @@
 """Rules of leases: the fence, renewal, release, expiry and loss. How work is chosen and granted is in ``grants``.
 
 A lease ends by a commit (``commit``), a release, its deadline (``reap``) or the death of its worker
-(``release_worker``). The last two are losses: after some the request is leased alone, and after more it is dead
+(``release_worker``). The last two are losses: after some the request is leased alone, and after more it has failed
 (``policy.lost_leases``).
 """
 
@@ -19,9 +19,9 @@ from skitter.frontier.rules.proxies import ProxyRules
 from skitter.frontier.rules.requests import RequestRules
 from skitter.frontier.rules.sessions import HandedOutSessions
 from skitter.frontier.tables import JobRow, LeaseRow, Row, Tables
-from skitter.model.host import Host
+from skitter.model.host import Halt, Host
 from skitter.model.lease import Lease, Work
-from skitter.model.worker import WorkerCard
+from skitter.model.worker import WorkerHeartbeat
 from skitter.policy import lost_leases, politeness
 
 
@@ -154,8 +154,8 @@ class LeaseRules:
             expired = self._tables.expired_leases(self._now, BATCH)
             self._lose(expired)
             self._record.reap_at = self._tables.first_deadline() or math.inf
-        if self._hosts.budgets is not None:
-            # What came back in this call may have come to a host that has no budget left, or have made room for one.
+        if self._hosts.may_be_stopped:
+            # What came back in this call may have come to a host that is stopped, or have made room for one.
             self.flush()
         self._requests.bury()
         return Counter(lease.worker for lease in expired)
@@ -179,7 +179,7 @@ class LeaseRules:
                 # A robots.txt that kills its reader must not do so for ever.
                 host = self._hosts.host(lease.host_key)
                 host.gate_losses += 1
-                if host.gate_losses >= lost_leases.LOSSES_IN_ALL:
+                if host.gate_losses >= lost_leases.LOSSES_IN_ALL and host.halt is not Halt.PAUSED:
                     given_up.append(host)
             elif (row := lease.row) is not None:
                 row.losses += 1
@@ -194,17 +194,17 @@ class LeaseRules:
         # What has come back is buried too.
         self.flush_rows()
         for host in given_up:
-            self._requests.give_up(host, "lost", "its robots.txt lost the worker every time")
+            self._requests.give_up(host, "lost", "the worker was lost every time it read robots.txt")
 
     # ---- workers
 
-    def tell(self, worker: str, card: WorkerCard | None) -> None:
+    def tell(self, worker: str, heartbeat: WorkerHeartbeat | None) -> None:
         """Store what a worker says of itself, or that it leaves; and forget whoever has been silent for long."""
-        if card is None:
+        if heartbeat is None:
             self._forget_worker(worker)
         else:
             self._tables.heard_from(worker, self._now)
-            self._tables.save_card(worker, card)
+            self._tables.save_heartbeat(worker, heartbeat)
         for other in self._tables.silent_workers(self._now - FORGET_SECONDS):
             # While it holds something it is somebody: a supervisor that comes back finds its leases by its name.
             if not self._tables.load_of(other)[0]:

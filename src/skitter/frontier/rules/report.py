@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from skitter.frontier.contract import NEEDS_TOLD
+from skitter.frontier.contract import BATCH, NEEDS_TOLD
 from skitter.frontier.damage_errors import checked_text, checked_time
 from skitter.frontier.rules.transaction import Transaction
 from skitter.frontier.tables import (
@@ -19,8 +19,8 @@ from skitter.frontier.tables import (
     public_job,
     trace_without_record,
 )
-from skitter.model.host import Host
-from skitter.model.job import Dead, HostSeen, NeedSeen, Report, SinkSeen, Trace
+from skitter.model.host import Halt, Host, HostFilter
+from skitter.model.job import FailedRequest, HostPage, HostSeen, NeedSeen, Report, SinkSeen, Trace
 from skitter.model.lease import Work
 from skitter.model.request import decode
 from skitter.model.worker import WorkerSeen
@@ -28,10 +28,12 @@ from skitter.policy import politeness
 
 MOST_COUNTED = 100_000
 """Of a host's queue. People need no exact figure beyond, and counting a million would hold up the crawl."""
+MOST_COUNTED_IN_LISTS = 10_000
+"""The same where many hosts are listed."""
 
 
 def is_dead(row: Row) -> bool:
-    return row.state is RequestState.DEAD
+    return row.state is RequestState.FAILED
 
 
 def report(transaction: Transaction, notable: int, queues: int) -> Report:
@@ -51,7 +53,37 @@ def report(transaction: Transaction, notable: int, queues: int) -> Report:
         needs=[NeedSeen(need, queued) for need, queued in transaction.tables.needs(NEEDS_TOLD)] if job.needy else [],
         dedup=transaction.tables.filter_stats(),
         intakes=transaction.intakes.seen(),
+        paused_hosts=job.paused_hosts,
     )
+
+
+def hosts(transaction: Transaction, state: HostFilter, limit: int, after: str) -> HostPage:
+    """The hosts in a state among the next ones by key."""
+    found = transaction.tables.hosts_after(after, max(1, min(limit, BATCH)))
+    listed = [host for host in found if _is_in(transaction, host, state)]
+    return HostPage(
+        [_host_seen(transaction, host, MOST_COUNTED_IN_LISTS) for host in listed],
+        found[-1].key if len(found) == max(1, min(limit, BATCH)) else "",
+    )
+
+
+def _is_in(transaction: Transaction, host: Host, state: HostFilter) -> bool:
+    if state is HostFilter.PAUSED:
+        return _halt_of(transaction, host) is Halt.PAUSED
+    if state is HostFilter.GIVEN_UP:
+        return _is_given_up(transaction, host)
+    return state is HostFilter.ALL or host.blocked_until > transaction.now
+
+
+def _halt_of(transaction: Transaction, host: Host) -> Halt:
+    return host.halt if host.run == transaction.record.run else Halt.NONE
+
+
+def _is_given_up(transaction: Transaction, host: Host) -> bool:
+    if host.run != transaction.record.run:
+        return False
+    is_down = host.given_up is not None or politeness.is_down(host, transaction.settings.retry)
+    return host.halt is Halt.GIVEN_UP or is_down
 
 
 def _hosts_seen(transaction: Transaction, keys: Sequence[str]) -> list[HostSeen]:
@@ -78,8 +110,8 @@ def sinks(transaction: Transaction) -> list[SinkSeen]:
 def workers(transaction: Transaction) -> list[WorkerSeen]:
     tables = transaction.tables
     return [
-        WorkerSeen(worker, tables.load_of(worker)[0], max(0.0, transaction.now - checked_time(heard_at)), card)
-        for worker, heard_at, card in tables.workers()
+        WorkerSeen(worker, tables.load_of(worker)[0], max(0.0, transaction.now - checked_time(heard_at)), heartbeat)
+        for worker, heard_at, heartbeat in tables.workers()
     ]
 
 
@@ -123,9 +155,9 @@ def _trace_without_row(transaction: Transaction, request_id: int) -> Trace | Non
     return trace_without_record(DELIVERED) if is_delivered else None
 
 
-def dead(row: Row) -> Dead:
+def failed_request(row: Row) -> FailedRequest:
     request = decode(row.payload)
-    return Dead(
+    return FailedRequest(
         id=row.id,
         url=request.url,
         error_class=checked_text(row.error_class),
@@ -139,19 +171,21 @@ def dead(row: Row) -> Dead:
     )
 
 
-def _host_seen(transaction: Transaction, host: Host) -> HostSeen:
+def _host_seen(transaction: Transaction, host: Host, most_counted: int = MOST_COUNTED) -> HostSeen:
     now, is_current = transaction.now, host.run == transaction.record.run
     return HostSeen(
         key=host.key,
-        queued=transaction.tables.queue_length(host.key, MOST_COUNTED),
-        in_flight=host.in_flight,
+        queued=transaction.tables.queue_length(host.key, most_counted),
+        in_flight=host.in_flight if is_current else 0,
         due_seconds=max(0.0, checked_time(politeness.due_at(host)) - now),
         blocked_seconds=max(0.0, checked_time(host.blocked_until) - now),
         latency_seconds=checked_time(host.latency_seconds),
-        strikes=host.strikes + host.blocks,
+        strikes=host.strikes + host.blocks if is_current else 0,
         error_class=host.error_class,
         address=host.address,
         address_full=transaction.hosts.addresses.is_full(host.address),
         pages=host.pages if is_current else 0,
         stopped_by=transaction.hosts.budgets.rule(host) if is_current and transaction.hosts.budgets is not None else "",
+        paused=_halt_of(transaction, host) is Halt.PAUSED,
+        given_up=_is_given_up(transaction, host),
     )

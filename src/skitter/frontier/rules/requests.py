@@ -15,7 +15,7 @@ from skitter.frontier.tables import DELIVERED_EARLIER, JobRow, RequestState, Row
 from skitter.model.host import Host
 from skitter.model.page_record import KnownPage
 from skitter.model.request import Entry
-from skitter.policy import host_budgets, lost_leases, politeness
+from skitter.policy import host_budgets, lost_leases
 from skitter.settings import Recrawl
 
 COUNTER = {
@@ -25,7 +25,7 @@ COUNTER = {
     RequestState.LEASED: "leased",
     RequestState.DONE: "done",
     RequestState.REDIRECTED: "redirected",
-    RequestState.DEAD: "dead",
+    RequestState.FAILED: "failed",
     RequestState.EXCLUDED: "excluded",
 }
 
@@ -130,13 +130,13 @@ class RequestRules:
             host.trusted = host.trusted or trusted
 
     def revive(self, rows: Sequence[Row]) -> int:
-        """Dead rows are queued again with a clean slate."""
+        """Failed rows are queued again with a clean slate."""
         for row in rows:
             self.count_error(row.error_class, -1)
             row.attempts = row.losses = row.losses_alone = row.blocks = row.status = row.proxy_failures = 0
             row.ended_at = row.not_before = 0.0
             row.error_class = row.error = ""
-            politeness.new_chance(self._hosts.host(row.host_key))
+            self._hosts.new_chance(self._hosts.host(row.host_key))
             self.requeue(row)
         self._tables.save_rows(rows)
         return len(rows)
@@ -173,6 +173,8 @@ class RequestRules:
         """Back to its old place in the queue: seq does not change."""
         if lost_leases.is_suspect(row.losses):
             self.move(row, RequestState.SUSPECT)
+            # It stands in no queue, and perhaps nobody serves its need: nothing else tells that it is to be buried.
+            self._hosts.mark_if_stopped(row.host_key)
         else:
             self.move(row, RequestState.QUEUED)
             self._hosts.join_queue(row.host_key, row.priority, row.need)
@@ -181,7 +183,7 @@ class RequestRules:
         """The row has failed for good."""
         row.error_class, row.error, row.ended_at = error_class, error, self._now
         self.count_error(error_class, 1)
-        self.move(row, RequestState.DEAD)
+        self.move(row, RequestState.FAILED)
 
     def exclude(self, row: Row, rule: str, reason: str) -> None:
         """A rule keeps the row out."""
@@ -189,7 +191,7 @@ class RequestRules:
         self.move(row, RequestState.EXCLUDED)
 
     def count_error(self, error_class: str, step: int) -> None:
-        """How many are dead of this class."""
+        """How many have failed of this class."""
         errors = self._record.errors
         errors[error_class] = errors.get(error_class, 0) + step
         if not errors[error_class]:
@@ -204,7 +206,10 @@ class RequestRules:
         self._bury_piece(host)
 
     def stop(self, host: Host) -> None:
-        """A host whose budget is spent takes what waits for it along, as one that is down does; but excluded."""
+        """A host whose budget is spent, or that an operator gives up, takes what waits for it along.
+
+        It does so as one that is down; but for a budget it is excluded.
+        """
         self._hosts.mark_stopped(host)
         self._bury_piece(host)
 

@@ -45,8 +45,9 @@ class HandedOutSessions:
             if POOL in names:
                 names = (names - {POOL}) | set(self._pool)
             self._load(names)
+            logging_in = {login_of(need) for need in queued}
             for name in sorted(names):
-                self._look_at(name)
+                self._look_at(name, login_is_queued=name in logging_in)
         return tuple(need for need in queued if self.is_served(need, served))
 
     def is_served(self, need: str, served: Collection[str]) -> bool:
@@ -65,11 +66,12 @@ class HandedOutSessions:
         names = self._pool if name == POOL else [name]
         return any(self.rules.is_free(self._loaded[name], self._now) for name in names)
 
-    def _look_at(self, name: str) -> None:
+    def _look_at(self, name: str, *, login_is_queued: bool) -> None:
         record, now = self._loaded[name], self._now
         if self.rules.is_worn(record, now):
             self._replace(name)
-        if record.state is SessionState.LOGGING_IN and now > record.since + LOGIN_SECONDS:
+        is_late = record.state is SessionState.LOGGING_IN and now > record.since + LOGIN_SECONDS
+        if is_late and not login_is_queued:
             self.rules.fail_login(record, now)
             self._save(name)
         if record.state is SessionState.EXPIRED and now >= record.since:
@@ -130,7 +132,7 @@ class HandedOutSessions:
         if lease.row is not None and login_of(lease.row.need):
             if outcome.ending is not Ending.RETRY and record.state is SessionState.LOGGING_IN:
                 record.logins += sum(login_of(link.need) == name for link in outcome.links) - 1
-                if record.logins <= 0 and outcome.ending in (Ending.DEAD, Ending.EXCLUDED):
+                if record.logins <= 0 and outcome.ending in (Ending.FAILED, Ending.EXCLUDED):
                     self.rules.fail_login(record, self._now)
                 elif record.logins <= 0:
                     self.rules.end_login(record, self._now)

@@ -10,7 +10,7 @@ from skitter.model.lease import Work
 from skitter.model.outcome import Ending, Outcome
 from skitter.policy import shares
 
-_FAILED = (Ending.RETRY, Ending.DEAD)
+_FAILED = (Ending.RETRY, Ending.FAILED)
 
 
 def note_outcomes(

@@ -61,10 +61,10 @@ class ConsistencyTable(RequestTable, LeaseTable, OutboxTable, PageTable, ProxyTa
         counts[RequestState.LEASED] = int(self._one("SELECT count(*) FROM holds WHERE job = ? AND work = 0"))
         return counts
 
-    def count_dead(self) -> dict[str, int]:
+    def count_failed(self) -> dict[str, int]:
         return dict(
             self._execute(
-                "SELECT error_class, count(*) FROM requests INDEXED BY dead_class WHERE job = ? AND place = 5"
+                "SELECT error_class, count(*) FROM requests INDEXED BY failed_class WHERE job = ? AND place = 5"
                 " GROUP BY error_class",
                 (self._job,),
             ).fetchall()
@@ -145,7 +145,7 @@ class ConsistencyTable(RequestTable, LeaseTable, OutboxTable, PageTable, ProxyTa
         yield from self._stands(job)
         yield from self._pages()
         yield from self._permit_numbers()
-        yield from self._cards()
+        yield from self._heartbeats()
 
     def _places(self) -> Iterator[Fault]:
         """A request that is leased stands in holds, and its row where it was before."""
@@ -261,13 +261,16 @@ class ConsistencyTable(RequestTable, LeaseTable, OutboxTable, PageTable, ProxyTa
     def _page_setter(self, page_id: int, record: PageRecord) -> Callable[[], None]:
         return lambda: self.save_page_records({page_id: record})
 
-    def _cards(self) -> Iterator[Fault]:
+    def _heartbeats(self) -> Iterator[Fault]:
         lost = self._execute(
-            "SELECT worker FROM cards WHERE job = ?1 AND worker NOT IN (SELECT worker FROM workers WHERE job = ?1)",
+            "SELECT worker FROM heartbeats"
+            " WHERE job = ?1 AND worker NOT IN (SELECT worker FROM workers WHERE job = ?1)",
             (self._job,),
         ).fetchall()
         for (worker,) in lost:
-            yield fault("worker_card", worker, "the worker of a card", "known", "unknown", self._forgetter(worker))
+            yield fault(
+                "worker_heartbeat", worker, "the worker of a heartbeat", "known", "unknown", self._forgetter(worker)
+            )
 
     def _forgetter(self, worker: str) -> Callable[[], None]:
         return lambda: self.forget_worker(worker)

@@ -23,7 +23,7 @@ from skitter.model.page_record import PageRecord
 from skitter.model.proxy import HostProxies, ProxyRecord
 from skitter.model.request import decode
 from skitter.model.session import Cookie, SessionRecord
-from skitter.model.worker import WorkerCard
+from skitter.model.worker import WorkerHeartbeat
 
 Row = dict[str, Any]
 Check = Callable[[Any, Row], object]
@@ -83,7 +83,7 @@ def _job_record(value: Any, row: Row) -> bool:
     record = msgspec.msgpack.decode(value, type=JobRow)
     record.spec = msgspec.msgpack.decode(row["spec"], type=JobSpec)
     check_job(public_job(record))
-    counters = (record.queued, record.delayed, record.leased, record.done, record.redirected, record.dead)
+    counters = (record.queued, record.delayed, record.leased, record.done, record.redirected, record.failed)
     jars = (record.jars, record.jar_version)
     sequences = (record.next_seq, record.next_epoch, record.position, record.parked, record.excluded, record.needy)
     return all(0 <= number < 2**63 for number in (*counters, *sequences, *jars, record.intakes))
@@ -153,7 +153,7 @@ _TABLES: dict[str, tuple[str, dict[str, Check]]] = {
         },
     ),
     "workers": ("worker", {"worker": _text, "heard_at": _time}),
-    "cards": ("worker", {"worker": _text, "card": _packed(WorkerCard)}),
+    "heartbeats": ("worker", {"worker": _text, "heartbeat": _packed(WorkerHeartbeat)}),
     "staged": ("id", {"id": _ID, "epoch": _integer(0), "place": _integer(0), "kind": _KIND, "record": _blob}),
     "outbox": ("position", {"position": _integer(), "id": _ID, "place": _integer(0), "kind": _KIND, "record": _blob}),
     "delivered": ("id", {"id": _ID}),

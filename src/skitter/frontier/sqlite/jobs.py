@@ -18,7 +18,7 @@ from skitter.frontier.tables import JobRow
 from skitter.model.audit import Actor
 
 _TABLES = (
-    "requests pages hosts ready_for needs addresses parked robots permits holds workers cards staged outbox sinks"
+    "requests pages hosts ready_for needs addresses parked robots permits holds workers heartbeats staged outbox sinks"
     " intakes proxies host_proxies jars sessions delivered distinct_urls jobs"
 ).split()
 

@@ -10,10 +10,10 @@ from skitter.frontier.sqlite.job_table import JobTable, typed
 from skitter.frontier.sqlite.row_codec import encode, lease_of, lease_record, listed
 from skitter.frontier.tables import LeaseRow
 from skitter.model.lease import Work
-from skitter.model.worker import WorkerCard
+from skitter.model.worker import WorkerHeartbeat
 
 _LEASE = "work, id, epoch, worker, deadline, alone, record"
-_decode_card = msgspec.msgpack.Decoder(WorkerCard).decode
+_decode_heartbeat = msgspec.msgpack.Decoder(WorkerHeartbeat).decode
 
 
 class LeaseTable(JobTable):
@@ -67,11 +67,11 @@ class LeaseTable(JobTable):
     def heard_from(self, worker: str, now: float) -> None:
         self._execute("INSERT OR REPLACE INTO workers VALUES (?, ?, ?)", (self._job, worker, now))
 
-    def save_card(self, worker: str, card: WorkerCard) -> None:
-        self._execute("INSERT OR REPLACE INTO cards VALUES (?, ?, ?)", (self._job, worker, encode(card)))
+    def save_heartbeat(self, worker: str, heartbeat: WorkerHeartbeat) -> None:
+        self._execute("INSERT OR REPLACE INTO heartbeats VALUES (?, ?, ?)", (self._job, worker, encode(heartbeat)))
 
     def forget_worker(self, worker: str) -> None:
-        for table in ("workers", "cards"):
+        for table in ("workers", "heartbeats"):
             self._execute(f"DELETE FROM {table} WHERE job = ? AND worker = ?", (self._job, worker))
 
     def number_of_workers(self) -> int:
@@ -81,11 +81,14 @@ class LeaseTable(JobTable):
         found = self._execute("SELECT worker FROM workers WHERE job = ? AND heard_at <= ?", (self._job, until))
         return [worker for (worker,) in typed(found.fetchall(), str)]
 
-    def workers(self) -> list[tuple[str, float, WorkerCard | None]]:
+    def workers(self) -> list[tuple[str, float, WorkerHeartbeat | None]]:
         found = self._execute(
-            "SELECT worker, heard_at, coalesce(card, x'') FROM workers LEFT JOIN cards USING (job, worker)"
+            "SELECT worker, heard_at, coalesce(heartbeat, x'') FROM workers LEFT JOIN heartbeats USING (job, worker)"
             " WHERE job = ? ORDER BY worker",
             (self._job,),
         )
         rows = typed(found.fetchall(), str, float, bytes)
-        return [(worker, heard_at, _decode_card(card) if card else None) for worker, heard_at, card in rows]
+        return [
+            (worker, heard_at, _decode_heartbeat(heartbeat) if heartbeat else None)
+            for worker, heard_at, heartbeat in rows
+        ]

@@ -158,14 +158,16 @@ class RequestTable(HostTable):
                 found += self._rows(index, condition, number, left)
         return found
 
-    def dead_rows(self, error_class: str, limit: int, after: int, *, newest: bool) -> list[Row]:
+    def failed_rows(self, error_class: str, limit: int, after: int, *, newest: bool) -> list[Row]:
         base = self._job << SEQ_BITS
         page = f"requests.number {'<' if newest else '>'} ? ORDER BY requests.number {'DESC' if newest else ''} LIMIT ?"
         last = base | (after or (SEQ_MASK if newest else 0))
         where = "requests.job = ? AND place = 5 AND"
         if error_class:
-            return self._rows("dead_class", f"{where} error_class = ? AND {page}", self._job, error_class, last, limit)
-        return self._rows("dead", f"{where} {page}", self._job, last, limit)
+            return self._rows(
+                "failed_class", f"{where} error_class = ? AND {page}", self._job, error_class, last, limit
+            )
+        return self._rows("failed", f"{where} {page}", self._job, last, limit)
 
     def _rows(self, index: str, where: str, *values: object) -> list[Row]:
         # The index is named because the planner, which has no statistics, would rather scan the job.

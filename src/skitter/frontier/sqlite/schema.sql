@@ -15,9 +15,9 @@
 --           with needs
 -- ready_for hosts that are ready and have requests with needs, for each need
 -- needs     how many requests of each need are queued
--- addresses how many leases are counted under each IP address (the setting per_ip); as young as cards
+-- addresses how many leases are counted under each IP address (the setting per_ip); as young as heartbeats
 -- parked    hosts that wait for their address, in the order of promise 5, for each need and for requests without one (empty);
---           as young as cards
+--           as young as heartbeats
 -- pages     of jobs that recrawl: every request that they ever had, whichever run. due is when it may be fetched again, record
 --           is msgpack of model.page_record.PageRecord; NULL until its first fetch has ended
 -- robots    the robots.txt of a host, apart from hosts because it may be large
@@ -26,19 +26,19 @@
 --           tables.LeaseRow, the request's row included, so that a commit need not read it. There is no index of deadlines:
 --           JobRow.reap_at tells when it is worth looking through them
 -- workers   when each worker was last heard from
--- cards     what workers tell of themselves: msgpack of model.worker.WorkerCard. Younger than the format: a file that
+-- heartbeats     what workers tell of themselves: msgpack of model.worker.WorkerHeartbeat. Younger than the format: a file that
 --           lacks it gets it, and a skitter that does not know it does without
 -- staged    items of pages that commit in parts, invisible until the last part. kind is model.item.ItemKind, here and in outbox
 -- outbox    committed items that some sink has not made durable
 -- sinks     each sink's progress and owner
--- distinct_urls registers of a HyperLogLog of the URLs that were done, of all runs; as young as cards
+-- distinct_urls registers of a HyperLogLog of the URLs that were done, of all runs; as young as heartbeats
 -- intakes   each source that requests come from: how far it was read, and msgpack of model.intake.IntakeRecord
 -- proxies   the proxies of the job's pool: msgpack of model.proxy.ProxyRecord, with their passwords
 -- host_proxies bans and failures of proxies at single hosts: msgpack of model.proxy.HostProxies
 -- jars      cookies by session and registrable domain: msgpack of a list of model.session.Cookie. They are secrets
 -- sessions  those that the frontier hands out: msgpack of model.session.SessionRecord
 -- delivered ids of pages whose items every sink holds, of all runs (the setting dedup_scope)
--- audit     mutations of operators, of all jobs of the file: audit.entry.Stored. As young as cards
+-- audit     mutations of operators, of all jobs of the file: audit.entry.Stored. As young as heartbeats
 
 CREATE TABLE jobs (
     job INTEGER PRIMARY KEY,
@@ -68,8 +68,8 @@ CREATE INDEX needy ON requests (host, need, priority DESC) WHERE place = 8;
 CREATE INDEX delayed ON requests (job, not_before) WHERE place = 1;
 CREATE INDEX suspect ON requests (job, need) WHERE place = 7;
 CREATE INDEX away ON requests (host) WHERE place IN (1, 7);
-CREATE INDEX dead ON requests (job) WHERE place = 5;
-CREATE INDEX dead_class ON requests (job, error_class) WHERE place = 5;
+CREATE INDEX failed ON requests (job) WHERE place = 5;
+CREATE INDEX failed_class ON requests (job, error_class) WHERE place = 5;
 
 CREATE TABLE hosts (
     number INTEGER PRIMARY KEY,
@@ -166,10 +166,10 @@ CREATE TABLE workers (
     PRIMARY KEY (job, worker)
 ) WITHOUT ROWID;
 
-CREATE TABLE IF NOT EXISTS cards (
+CREATE TABLE IF NOT EXISTS heartbeats (
     job INTEGER NOT NULL,
     worker TEXT NOT NULL,
-    card BLOB NOT NULL,
+    heartbeat BLOB NOT NULL,
     PRIMARY KEY (job, worker)
 ) WITHOUT ROWID;
 

@@ -7,6 +7,7 @@ import errno
 import os
 import sqlite3
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 from skitter import private_files
 from skitter.audit import sqlite_table
 from skitter.audit.entry import Draft
+from skitter.concurrency import wait_shielded
 from skitter.errors import FormatError, FrontierError, VanishedError
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.damage_errors import UNREADABLE, damaged
@@ -24,11 +26,12 @@ from skitter.frontier.sqlite.damage_search import find_damage
 from skitter.frontier.tables import Tables
 from skitter.frontier.transactional import TransactionalFrontier
 from skitter.model.store_capacity import StoreCapacity
+from skitter.sqlite_driver import disk_errno, use_wal
 
 T = TypeVar("T")
 
 APPLICATION_ID = 0x736B6974  # "skit"
-FORMAT = 5
+FORMAT = 6
 BUSY_SECONDS = 120.0
 """A worker that is stopped inside a transaction locks the others out; its supervisor ends it well before this."""
 _PRAGMAS = (
@@ -42,8 +45,6 @@ _PRAGMAS = (
 LOG_PAGES = range(4_000, 64_000)
 """How long the log may grow before it is worked into the file: as long as the file, within these bounds (16 to 256 MB).
 The random pages of the seen index are then written to a large file once, and not many times."""
-_LEAST_BYTES = 64 * 1024
-"""Without so much room SQLite cannot open a file: what its processes share takes 32 KB."""
 LOCK_POLL_SECONDS = 0.001
 """Between two tries of a brief transaction to begin while another process has one, which takes some milliseconds.
 
@@ -74,19 +75,9 @@ def sqlite_frontier(
 
 
 def missing_file(path: Path) -> FrontierError:
-    return FrontierError(f"no frontier there: {path}", hint="check --frontier and --job, or start with: skitter crawl")
-
-
-def _trouble_of_disk(folder: Path) -> int | None:
-    """The errno that SQLite keeps to itself when it cannot open or write one of its files: asked for by writing."""
-    import tempfile
-
-    try:
-        with tempfile.TemporaryFile(dir=folder) as file:
-            file.write(bytes(_LEAST_BYTES))
-    except OSError as error:
-        return error.errno
-    return None
+    return FrontierError(
+        f"no frontier at this path: {path}", hint="check --frontier and --job, or start with: skitter crawl"
+    )
 
 
 def _identity(path: Path) -> tuple[int, int] | None:
@@ -145,7 +136,7 @@ class SqliteStore:
         )
         try:
             self._check_format(connection)
-            self._use_wal(connection)
+            use_wal(connection, BUSY_SECONDS)
             for pragma in _PRAGMAS:
                 connection.execute(pragma)
             connection.execute("PRAGMA user_version").fetchone()  # the first to read makes the log, and then
@@ -195,20 +186,6 @@ class SqliteStore:
                 hint="use the skitter that wrote it, or give another --frontier sqlite:PATH",
             )
 
-    @staticmethod
-    def _use_wal(connection: sqlite3.Connection) -> None:
-        """SQLite refuses this at once while another process opens the same new file, whatever the time-out says."""
-        deadline = time.monotonic() + BUSY_SECONDS
-        while True:
-            try:
-                connection.execute("PRAGMA journal_mode=WAL")
-            except sqlite3.OperationalError as error:
-                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
-                    raise
-                time.sleep(0.01)
-            else:
-                return
-
     def _transact(self, call: Callable[[Tables], T], *, write: bool = True) -> T:
         """Begin a transaction, make the call in it, and end it."""
         with self._errors():
@@ -225,6 +202,9 @@ class SqliteStore:
             return call(self._tables)
         except BaseException as error:
             self._abandon()
+            # A query that was not read to its end outlives the transaction, in a frame that the traceback keeps: the
+            # connection would see an old state of the file, and begin nothing once another process has written.
+            traceback.clear_frames(error.__traceback__)
             if isinstance(error, UNREADABLE):
                 raise self._damaged(error) from error
             raise
@@ -252,7 +232,7 @@ class SqliteStore:
             if there != known or there is None:
                 raise VanishedError(
                     f"the database of the job was deleted or replaced while it was open: {path}",
-                    hint="the job was in that file alone; the same crawl command begins anew",
+                    hint="the job existed in that file only; run the same crawl command to start over",
                 )
 
     def use_open_file(self) -> bool:
@@ -330,7 +310,7 @@ class SqliteStore:
     async def _in_thread(self, job: Callable[[], T]) -> T:
         """Whoever is cancelled while it waits leaves the job to its end."""
         future = self._in_work = asyncio.get_running_loop().run_in_executor(self._thread, job)
-        return await asyncio.shield(future)
+        return await wait_shielded(future)
 
     async def capacity(self) -> list[StoreCapacity]:
         with self._errors():
@@ -364,19 +344,15 @@ class SqliteStore:
     def _broken_file(self) -> FormatError:
         return FormatError(
             f"not a database, or a damaged one: {self._path}",
-            hint="restore it from a copy, or move it away to start anew",
+            hint="restore it from a backup, or move it elsewhere to start over",
         )
 
     def _mapped(self, error: sqlite3.Error | OSError) -> FrontierError:
         if isinstance(error, private_files.NotPrivateError):
             asked = f"--frontier 'sqlite:{self._path}?shared=yes'"
-            return FrontierError(str(error), hint=f"remove it, work in another folder, or take it as it is: {asked}")
+            return FrontierError(str(error), hint=f"remove it, work in another folder, or accept it: {asked}")
         name = getattr(error, "sqlite_errorname", "") or ""
-        trouble = error.errno if isinstance(error, OSError) else None
-        if name.startswith("SQLITE_FULL"):
-            trouble = errno.ENOSPC
-        elif name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_IOERR")):
-            trouble = _trouble_of_disk(self._path.parent)
+        trouble = disk_errno(error, self._path.parent)
         if trouble == errno.EROFS:
             return FrontierError(
                 f"the disk is read-only: {self._path}",
@@ -392,7 +368,7 @@ class SqliteStore:
         if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             return FrontierError(
                 f"locked by another process for more than {BUSY_SECONDS:.0f} s: {self._path}",
-                hint="look for a stopped skitter worker and end it",
+                hint="find the suspended skitter process and end it",
             )
         if name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_PERM", "SQLITE_IOERR")) or isinstance(
             error, OSError

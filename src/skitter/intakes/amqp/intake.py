@@ -20,13 +20,13 @@ from skitter.amqp_driver.connection import AmqpConnection
 from skitter.amqp_driver.errors import NOT_FOUND, BrokerError, explained
 from skitter.amqp_driver.publisher import Outgoing, Publisher
 from skitter.amqp_driver.topology import declare_queue, read_binding
-from skitter.errors import IntakeAwayError, IntakeError, UsageError
+from skitter.errors import IntakeError, IntakeUnavailableError, UsageError
 from skitter.intakes.amqp.dead_letters import dead_letter_properties
 from skitter.intakes.contract import Backlog, DeadLetter, Message
 from skitter.intakes.sources import Source
 
 HEARTBEAT_SECONDS = 30
-"""A broker that is silent for so long, and five seconds more, is away. The reader calls about every second."""
+"""A broker that is silent for so long, and five seconds more, is unavailable. The reader calls about every second."""
 PREFETCH = 1000
 HOLD_SECONDS = 300.0
 """How long messages that nobody asks for are kept. Brokers close a channel that keeps one for longer than half an hour
@@ -138,8 +138,8 @@ class AmqpIntake:
             )
         if unroutable:
             self._disconnect()
-            raise IntakeAwayError(
-                f"dead letters are taken by no queue: {queue}: {self.source}",
+            raise IntakeUnavailableError(
+                f"no queue accepts the dead letters: {queue}: {self.source}",
                 hint="was the queue deleted? it is declared again; nothing is lost",
             )
 
@@ -206,11 +206,11 @@ class AmqpIntake:
             error = self._lost = caught if isinstance(caught, BrokerError) else self._connection.reason_of(caught)
             self._disconnect()
             if error.code == NOT_FOUND and self._was_open:
-                raise IntakeAwayError(
+                raise IntakeUnavailableError(
                     f"the broker says: {error.text}: {self.source}",
-                    hint="declare it again, or let ?declare=classic or ?declare=quorum do so: then it is read again",
+                    hint="declare the queue again, or use ?declare=classic or ?declare=quorum; then it is read again",
                 ) from caught
-            raise explained(error, self.source, refused=IntakeError, away=IntakeAwayError) from caught
+            raise explained(error, self.source, refused=IntakeError, unavailable=IntakeUnavailableError) from caught
 
 
 def _queue_arguments(source: Source) -> dict[str, Any] | None:
@@ -218,11 +218,13 @@ def _queue_arguments(source: Source) -> dict[str, Any] | None:
     kind = source.options.get("declare")
     priorities = _number(source, "max_priority", 255)
     if kind not in (None, "classic", "quorum"):
-        raise UsageError(f"not a kind of queue: declare={kind}: {source.name}", hint="classic or quorum; both durable")
+        raise UsageError(
+            f"unknown kind of queue: declare={kind}: {source.name}", hint="use classic or quorum; both are durable"
+        )
     if priorities and kind != "classic":
         raise UsageError(
             f"only a classic queue has priorities: max_priority={priorities}: {source.name}",
-            hint="with declare=classic, or declare the queue yourself",
+            hint="use declare=classic, or declare the queue yourself",
         )
     if kind is None:
         return None
@@ -234,5 +236,5 @@ def _number(source: Source, option: str, most: int) -> int | None:
     if text is None:
         return None
     if not text.isdecimal() or not 1 <= int(text) <= most:
-        raise UsageError(f"not a number from 1 to {most}: {option}={text}: {source.name}", hint="leave it away")
+        raise UsageError(f"not a number from 1 to {most}: {option}={text}: {source.name}", hint="omit it")
     return int(text)

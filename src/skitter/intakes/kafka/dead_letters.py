@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Producer
 
-from skitter.errors import IntakeAwayError
+from skitter.errors import IntakeUnavailableError
 from skitter.intakes.contract import DeadLetter
 from skitter.kafka_driver.client import Broker, create_topic, find_topic
 from skitter.kafka_driver.errors import NO_TOPIC, code_of
@@ -26,7 +26,7 @@ class DeadLetterTopic:
         self._producer: Any = None
 
     def publish(self, letters: Sequence[DeadLetter]) -> None:
-        """Raises KafkaException or IntakeAwayError unless the brokers have all of them."""
+        """Raises KafkaException or IntakeUnavailableError unless the brokers have all of them."""
         if self._producer is None:
             self._producer = self._opened()
         failed: list[KafkaError] = []
@@ -45,7 +45,7 @@ class DeadLetterTopic:
             self.close()
             if failed:
                 raise KafkaException(failed[0])
-            raise IntakeAwayError(
+            raise IntakeUnavailableError(
                 f"dead letters are not confirmed: {self._name}: {self._broker.name}", hint="nothing is lost"
             )
 

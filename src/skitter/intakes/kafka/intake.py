@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from skitter.errors import IntakeAwayError, IntakeError, UsageError
+from skitter.errors import IntakeError, IntakeUnavailableError, UsageError
 from skitter.intakes.contract import Backlog, DeadLetter, Message
 from skitter.intakes.kafka.dead_letters import HINTS, DeadLetterTopic
 from skitter.intakes.sources import Source
@@ -199,7 +199,7 @@ class KafkaIntake:
         the reader stays in the group: opening anew would make it look for its coordinator again and again.
         """
         if self._consumer is None:
-            raise IntakeAwayError(f"not connected: {self.source}")
+            raise IntakeUnavailableError(f"not connected: {self.source}")
         try:
             lag = self._last_lag = self._lag()
         except KafkaException:
@@ -311,7 +311,7 @@ class KafkaIntake:
     def _intake_errors(self, *, opens: bool = False) -> Iterator[None]:
         try:
             if not opens and self._consumer is None:
-                raise self._lost or IntakeAwayError(f"not connected: {self.source}")
+                raise self._lost or IntakeUnavailableError(f"not connected: {self.source}")
             yield
         except KafkaException as caught:
             error = caught
@@ -322,10 +322,10 @@ class KafkaIntake:
                 error = KafkaException(self._refusal)
             self._lost = error
             self._disconnect()
-            known = explained(error, self._broker, refused=IntakeError, away=IntakeAwayError, hints=HINTS)
+            known = explained(error, self._broker, refused=IntakeError, unavailable=IntakeUnavailableError, hints=HINTS)
             if code_of(error) in NO_TOPIC and self._was_open:
-                known = IntakeAwayError(
-                    str(known), hint="was the topic deleted? when it is there again, it is read again"
+                known = IntakeUnavailableError(
+                    str(known), hint="was the topic deleted? it is read again when it exists again"
                 )
             raise known from caught
 
@@ -335,5 +335,5 @@ def _number(source: Source, option: str) -> int | None:
     if text is None:
         return None
     if not text.isdecimal() or not 1 <= int(text) <= 10_000:
-        raise UsageError(f"not a number from 1 to 10000: {option}={text}: {source.name}", hint="leave it away")
+        raise UsageError(f"not a number from 1 to 10000: {option}={text}: {source.name}", hint="omit it")
     return int(text)

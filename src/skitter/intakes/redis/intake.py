@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from redis import Redis, exceptions
 
 from skitter.cluster.process_identity import worker_id
-from skitter.errors import IntakeAwayError, IntakeError, UsageError
+from skitter.errors import IntakeError, IntakeUnavailableError, UsageError
 from skitter.intakes.contract import Backlog, DeadLetter, Message
 from skitter.intakes.dead_letters import encode_letter
 from skitter.intakes.redis.queue import QUEUES, BecameStreamError, QueueReader, has_hash_tag
@@ -27,7 +27,8 @@ from skitter.redis_driver.errors import TROUBLES, Remedy, connection_trouble, is
 
 _OWN_OPTIONS = ("type", "group", "claim_seconds")
 CLAIM_SECONDS = 60.0
-"""After so long of silence, what a reader holds goes to others. Longer than a server or a frontier is usually away;
+"""After so long of silence, what a reader holds goes to others. Longer than a server or a frontier is usually
+unavailable;
 a message that comes again by mistake is known by then."""
 _TYPES = (*QUEUES, "stream")
 _NO_PERMISSION = (
@@ -50,12 +51,12 @@ class RedisIntake:
         if not self._key:
             raise UsageError(f"no key is named: {source.name}", hint="redis://HOST:PORT/DB#KEY")
         if self._expected not in ("", *_TYPES):
-            raise UsageError(f"not a type of key: type={self._expected}: {source.name}", hint=", ".join(_TYPES))
+            raise UsageError(f"unknown type of key: type={self._expected}: {source.name}", hint=", ".join(_TYPES))
         self._claim_seconds = _claim_seconds(source)
         self._address = _address(source)
         if self._address.cluster and "}" in self._key and not has_hash_tag(self._key):
             raise UsageError(
-                f"no other key can be in the slot of this one: {self._key}: {source.name}",
+                f"the intake's own keys cannot be in the slot of this key: {self._key}: {source.name}",
                 hint="in a Redis Cluster, use a key without braces, or with a hash tag: {urls}:shop",
             )
         self._consumer = f"{worker_id()}:{secrets.token_hex(4)}"
@@ -105,7 +106,7 @@ class RedisIntake:
             return self._opened.backlog()
 
     def close(self) -> None:
-        # A server that is away gives back by itself what this reader holds, when its time has run out.
+        # A server that is unavailable gives back by itself what this reader holds, when its time has run out.
         with suppress(exceptions.RedisError, OSError, IntakeError):
             if self._reader is not None:
                 self._reader.close()
@@ -132,22 +133,26 @@ class RedisIntake:
         code = reply_code(error)
         trouble = TROUBLES.get(code)
         if trouble is not None:
-            kind = IntakeError if trouble.remedy is Remedy.CHANGE else IntakeAwayError
+            kind = IntakeError if trouble.remedy is Remedy.CHANGE else IntakeUnavailableError
             hint = _NO_PERMISSION if code == "NOPERM" else trouble.hint
             return kind(f"the Redis of {self.source} {trouble.text}", hint=hint)
         if code == "NOGROUP":
             # The stream was deleted, and its group with it; both are made again.
-            return IntakeAwayError(f"the consumer group is gone: {self.source}", hint="it is made again")
+            return IntakeUnavailableError(f"the consumer group was deleted: {self.source}", hint="it is created again")
         if is_reply(error):
             return IntakeError(f"Redis says: {error}: {self.source}", hint="run with -v for the details")
         reason, hint = connection_trouble(error, tls=self._address.tls)
-        return IntakeAwayError(f"Redis cannot be reached: {self.source}: {reason}", hint=f"{hint}; nothing is lost")
+        return IntakeUnavailableError(
+            f"Redis cannot be reached: {self.source}: {reason}", hint=f"{hint}; nothing is lost"
+        )
 
 
 def _claim_seconds(source: Source) -> float:
     text = source.options.get("claim_seconds", "")
     if text and not (text.isdecimal() and int(text)):
-        raise UsageError(f"not a number of seconds: claim_seconds={text}: {source.name}", hint="a whole number from 1")
+        raise UsageError(
+            f"not a number of seconds: claim_seconds={text}: {source.name}", hint="give a whole number from 1"
+        )
     return float(text) if text else CLAIM_SECONDS
 
 

@@ -72,7 +72,7 @@ class QueueReader:
             raise BecameStreamError
         if kind != "none" and kind not in ((self._expected,) if self._expected else QUEUES):
             expected = self._expected or "list, set, sorted set or stream"
-            raise IntakeError(f"not a {expected}, but a {kind}: {self._source}", hint="name another key behind #")
+            raise IntakeError(f"not a {expected}, but a {kind}: {self._source}", hint="name another key after #")
         return kind, answer[1]
 
     def _message(self, kind: str, taken: bytes) -> Message:

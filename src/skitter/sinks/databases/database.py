@@ -43,7 +43,7 @@ class TableInfo(msgspec.Struct, frozen=True):
 
 
 class Database(Protocol):
-    """One table of a server or a file. Errors: SinkAwayError, SinkError, RefusedError, OtherTableError."""
+    """One table of a server or a file. Errors: SinkUnavailableError, SinkError, RefusedError, OtherTableError."""
 
     target: Target
     rules: NameRules

@@ -35,8 +35,8 @@ class MachineLock:
         except OSError as error:
             file.close()
             raise SinkError(
-                f"another process on this machine delivers to this target: {self._target}",
-                hint="wait until it ends, or give another target with -o",
+                f"another process on this machine is writing to this output: {self._target}",
+                hint="wait until it ends, or choose another output with -o",
             ) from error
         self._file = file
 

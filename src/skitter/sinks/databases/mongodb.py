@@ -142,7 +142,7 @@ def _servers(target: Target) -> list[str]:
     if not servers:
         raise UsageError(
             f"the servers of the ring are not named: {target.name}",
-            hint="give them, also to go on: -o mongodb+ring://HOST,HOST,…/DATABASE#COLLECTION",
+            hint="name them, also to resume: -o mongodb+ring://HOST,HOST,…/DATABASE#COLLECTION",
         )
     return servers
 

@@ -10,7 +10,7 @@ from urllib.parse import quote, urlencode
 from bson.raw_bson import RawBSONDocument
 from pymongo import InsertOne, MongoClient, UpdateOne, WriteConcern, errors
 
-from skitter.errors import SinkAwayError, SinkError, UsageError
+from skitter.errors import SinkError, SinkUnavailableError, UsageError
 from skitter.sinks.databases.sql_statements import certificate_error, driver_message
 from skitter.sinks.targets import Target
 
@@ -129,10 +129,10 @@ class MongodbServer:
         lacking = len(keys) - len(self.documents(keys))
         if lacking:
             # Also a duplicate, of another index: it must stay where it is.
-            _, words = next(iter(refused.values()), (0, "it is not there after it was written"))
+            _, words = next(iter(refused.values()), (0, "it is missing after it was written"))
             raise SinkError(
                 f"{lacking} documents cannot be moved: {self._shown()}: {words}",
-                hint="do all servers have the same indexes and rules? nothing is lost, they are where they were",
+                hint="do all servers have the same indexes and rules? nothing is lost or moved",
             )
 
     def delete(self, keys: Sequence[str]) -> None:
@@ -177,12 +177,12 @@ class MongodbServer:
     def _refused(self, error: errors.BulkWriteError) -> dict[int, tuple[int, str]]:
         details: Mapping[str, Any] = error.details or {}
         if concerns := details.get("writeConcernErrors"):
-            raise self._away(str(concerns[0].get("errmsg", "not enough members have it"))) from error
+            raise self._unavailable(str(concerns[0].get("errmsg", "too few members have it"))) from error
         refused: dict[int, tuple[int, str]] = {}
         for each in details.get("writeErrors", ()):
             code, words = each.get("code", 0), str(each.get("errmsg", "refused"))
             if code in _AWAY:
-                raise self._away(words) from error
+                raise self._unavailable(words) from error
             refused[each["index"]] = (code, driver_message(self._target, Exception(words)))
         return refused
 
@@ -204,28 +204,28 @@ class MongodbServer:
             yield
         except (errors.InvalidURI, errors.ConfigurationError, errors.InvalidName) as error:
             raise UsageError(
-                f"not an address of a MongoDB: {self._target.name}: {driver_message(self._target, error)}",
+                f"not the address of a MongoDB server: {self._target.name}: {driver_message(self._target, error)}",
                 hint="mongodb://USER:PASSWORD@HOST:PORT/DATABASE?OPTION=VALUE#COLLECTION",
             ) from error
         except errors.OperationFailure as error:
             raise self._answer(error) from error
         except errors.PyMongoError as error:
-            raise certificate_error(self._target, error, "tlsCAFile") or self._away(
+            raise certificate_error(self._target, error, "tlsCAFile") or self._unavailable(
                 _first(driver_message(self._target, error))
             ) from error
 
     def _answer(self, error: errors.OperationFailure) -> SinkError:
         text = _first(driver_message(self._target, error))
         if error.code in _AWAY:
-            return self._away(text)
+            return self._unavailable(text)
         hint = "run with -v for the details"
         if error.code in _AUTHENTICATION:
-            hint = "check user, password and rights; ?authSource= names the database that the user is kept in"
+            hint = "check user, password and permissions; ?authSource= names the database of the user"
         return SinkError(f"MongoDB says: {text}: {self._shown()}", hint=hint)
 
-    def _away(self, text: str) -> SinkAwayError:
-        return SinkAwayError(
-            f"MongoDB takes nothing for now: {self._shown()}: {text}",
+    def _unavailable(self, text: str) -> SinkUnavailableError:
+        return SinkUnavailableError(
+            f"MongoDB does not accept data now: {self._shown()}: {text}",
             hint="is it running? check host, port and network; nothing is lost",
         )
 

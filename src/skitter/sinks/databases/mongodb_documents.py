@@ -27,7 +27,7 @@ def encoded(key: str, record: dict[str, Any]) -> bytes:
     except (InvalidBSON, InvalidDocument, OverflowError, RecursionError, ValueError) as error:
         raise ItemError(f"not a document: {error}") from error
     if len(document) > MOST_BYTES:
-        raise ItemError(f"a document of {len(document)} bytes, and MongoDB takes 16 MB")
+        raise ItemError(f"a document of {len(document)} bytes, but MongoDB accepts at most 16 MB")
     return document
 
 
@@ -64,7 +64,7 @@ def _plain(value: Any) -> Any:
 def _named(record: dict[str, Any], *, top: bool = False) -> dict[str, Any]:
     named = {_name(field, top): _value(value) for field, value in record.items()}
     if len(named) < len(record):
-        raise ItemError("two fields would have one name")
+        raise ItemError("two fields would have the same name")
     return named
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pymysql
 from pymysql.constants import CLIENT, CR, ER
 
-from skitter.errors import SinkAwayError, SinkError, UsageError
+from skitter.errors import SinkError, SinkUnavailableError, UsageError
 from skitter.sinks.databases.column_names import KEY, NameRules
 from skitter.sinks.databases.database import MADE_BY, Column, OtherTableError, RefusedError, TableInfo
 from skitter.sinks.databases.sql_statements import certificate_error, driver_message, names, quoted, table_of
@@ -69,10 +69,10 @@ _REFUSED = {
 _HINTS = {
     ER.ACCESS_DENIED_ERROR: "check user and password: mysql://USER:PASSWORD@HOST/DATABASE#TABLE",
     1698: "check user and password: mysql://USER:PASSWORD@HOST/DATABASE#TABLE",
-    ER.DBACCESS_DENIED_ERROR: "let this user into the database, or name another: mysql://HOST/DATABASE#TABLE",
-    ER.BAD_DB_ERROR: "create the database, or name one that is there: mysql://HOST/DATABASE#TABLE",
-    ER.TABLEACCESS_DENIED_ERROR: "let this user create and alter the table, or give it a table that it may write",
-    ER.NO_SUCH_TABLE: "the table is gone: put it back, or start from nothing with --fresh",
+    ER.DBACCESS_DENIED_ERROR: "give this user access to the database, or name another one: mysql://HOST/DATABASE#TABLE",
+    ER.BAD_DB_ERROR: "create the database, or name an existing one: mysql://HOST/DATABASE#TABLE",
+    ER.TABLEACCESS_DENIED_ERROR: "allow this user to create and alter the table, or name a table that it may write to",
+    ER.NO_SUCH_TABLE: "the table is missing: restore it, or start over with --fresh",
 }
 _OPTIONS = ("ssl_ca", "ssl_cert", "ssl_key", "ssl_mode", "unix_socket")
 _TLS_MODES = ("disabled", "required", "verify_ca", "verify_identity")
@@ -203,7 +203,7 @@ class MysqlDatabase:
             values = "(" + ",".join([literal(form(row[name])) for name, form in forms]) + ")"
             length = len(values.encode()) + 1
             if length + len(begin.encode()) + len(end.encode()) > self._most_bytes:
-                raise RefusedError(f"an item of {length} bytes is more than max_allowed_packet there")
+                raise RefusedError(f"an item of {length} bytes exceeds max_allowed_packet of the server")
             if waiting and size + length > room:
                 self._send(begin + ",".join(waiting) + end)
                 waiting, size = [], 0
@@ -243,8 +243,8 @@ class MysqlDatabase:
         if refused := certificate_error(self.target, error, "ssl_ca"):
             return refused
         if code in _AWAY or isinstance(error, (pymysql.err.InterfaceError, OSError)):
-            return SinkAwayError(
-                f"the server takes nothing for now: {self.target.name}: {text}",
+            return SinkUnavailableError(
+                f"the server does not accept data now: {self.target.name}: {text}",
                 hint="is it running? check host, port and network; nothing is lost",
             )
         if code in _REFUSED:
@@ -272,7 +272,7 @@ def _settings(target: Target) -> dict[str, Any]:
     mode = target.options.get("ssl_mode", "verify_ca" if "ssl_ca" in target.options else "disabled").lower()
     if not database or "," in host or unknown or mode not in _TLS_MODES:
         raise UsageError(
-            f"not an address of a MariaDB or MySQL: {target.name}",
+            f"not the address of a MariaDB or MySQL server: {target.name}",
             hint="mysql://USER:PASSWORD@HOST:PORT/DATABASE#TABLE;"
             f" options are {', '.join(_OPTIONS)}, and ssl_mode is one of {', '.join(_TLS_MODES)}",
         )

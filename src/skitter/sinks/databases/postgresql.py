@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 import asyncpg
 import msgspec
 
-from skitter.errors import SinkAwayError, SinkError, UsageError
+from skitter.errors import SinkError, SinkUnavailableError, UsageError
 from skitter.sinks.databases.column_names import KEY, NameRules
 from skitter.sinks.databases.database import MADE_BY, Column, OtherTableError, RefusedError, TableInfo
 from skitter.sinks.databases.sql_statements import (
@@ -66,10 +66,10 @@ _AWAY = ("08", "25006", "40", "53", "55006", "55P03", "57", "58")
 _REFUSED = ("21", "22", "23", "42804", "42846", "428C9", "44", "54", "P0")
 _HINTS = {
     "28": "check user and password: postgresql://USER:PASSWORD@HOST/DATABASE#TABLE",
-    "3D000": "create the database, or name one that is there: postgresql://HOST/DATABASE#TABLE",
-    "3F000": "create the schema, or name one that is there: #SCHEMA.TABLE",
-    "42501": "let this user create and alter the table, or give it a table that it may write",
-    "42P01": "the table is gone: put it back, or start from nothing with --fresh",
+    "3D000": "create the database, or name an existing one: postgresql://HOST/DATABASE#TABLE",
+    "3F000": "create the schema, or name an existing one: #SCHEMA.TABLE",
+    "42501": "allow this user to create and alter the table, or name a table that it may write to",
+    "42P01": "the table is missing: restore it, or start over with --fresh",
 }
 
 
@@ -87,7 +87,7 @@ class PostgresqlDatabase:
         self.target = target
         table = table_of(target).split(".")
         if len(table) > 2:
-            raise UsageError(f"not a table: {target.name}", hint="#TABLE, or #SCHEMA.TABLE")
+            raise UsageError(f"invalid table name: {target.name}", hint="write #TABLE or #SCHEMA.TABLE")
         self._table = ".".join(map(quoted, table))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connection: Any = None
@@ -209,14 +209,14 @@ class PostgresqlDatabase:
             raise self._answer(error) from error
         except asyncpg.ClientConfigurationError as error:
             raise UsageError(
-                f"not an address of a PostgreSQL: {self.target.name}: {driver_message(self.target, error)}",
+                f"not the address of a PostgreSQL server: {self.target.name}: {driver_message(self.target, error)}",
                 hint="postgresql://USER:PASSWORD@HOST:PORT/DATABASE?sslmode=…#TABLE",
             ) from error
         # InternalClientError: a server that goes says so to an idle connection, and asyncpg takes it for an answer
         # under way; the next statement fails there, before the end of the connection has been read.
         except (asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError) as error:
             reason = _reason(error, driver_message(self.target, error))
-            raise certificate_error(self.target, error, "sslrootcert") or SinkAwayError(
+            raise certificate_error(self.target, error, "sslrootcert") or SinkUnavailableError(
                 f"PostgreSQL cannot be reached: {self.target.name}: {reason}",
                 hint="is it running? check host, port and network; nothing is lost",
             ) from error
@@ -227,9 +227,9 @@ class PostgresqlDatabase:
         if state == "42703":
             return OtherTableError(text)
         if state.startswith(_AWAY):
-            return SinkAwayError(
-                f"PostgreSQL takes nothing for now: {self.target.name}: {text}",
-                hint="nothing is lost; it is tried again",
+            return SinkUnavailableError(
+                f"PostgreSQL does not accept data now: {self.target.name}: {text}",
+                hint="nothing is lost; skitter tries again",
             )
         if state.startswith(_REFUSED):
             return RefusedError(text)

@@ -26,7 +26,7 @@ def on_conflict(key: Sequence[str], columns: Sequence[str]) -> str:
 def table_of(target: Target) -> str:
     """Return the table that a target names."""
     if not target.fragment or "\0" in target.fragment:
-        raise UsageError(f"no table is named: {target.name}", hint=f"put it behind #, as in {target.name}#items")
+        raise UsageError(f"no table is named: {target.name}", hint=f"put it after #, as in {target.name}#items")
     return target.fragment
 
 
@@ -43,5 +43,5 @@ def certificate_error(target: Target, error: BaseException, option: str) -> Sink
         return None
     return SinkError(
         f"the certificate of the server is refused: {target.name}: {reason.partition(' (_ssl')[0]}",
-        hint=f"?{option}=FILE names the certificate authority to believe",
+        hint=f"?{option}=FILE names the certificate authority to trust",
     )

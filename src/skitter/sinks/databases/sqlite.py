@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from skitter.errors import SinkAwayError, SinkError
+from skitter.errors import SinkError, SinkUnavailableError
 from skitter.sinks.databases.column_names import KEY, NameRules
 from skitter.sinks.databases.database import MADE_BY, Column, OtherTableError, RefusedError, TableInfo
 from skitter.sinks.databases.sql_statements import driver_message, names, on_conflict, quoted, table_of
@@ -128,7 +128,7 @@ class SqliteDatabase:
         text = driver_message(self.target, error)
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
         if code in _BUSY:
-            return SinkAwayError(
+            return SinkUnavailableError(
                 f"the database is busy: {self.target.name}: {text}",
                 hint="another program holds its lock; nothing is lost",
             )
@@ -136,7 +136,7 @@ class SqliteDatabase:
             return OtherTableError(text)
         if "too many columns" in text:
             return RefusedError(text)
-        hint = "nothing is lost: when the cause is gone, run the same command again"
+        hint = "nothing is lost: correct the cause and run the same command again"
         if code == sqlite3.SQLITE_FULL:
             hint = "nothing is lost: free some space and run the same command again"
         elif code == sqlite3.SQLITE_NOTADB:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from skitter.errors import BadItemsError, SinkAwayError, SinkError
+from skitter.errors import BadItemsError, SinkError, SinkUnavailableError
 from skitter.model.item import Item
 from skitter.model.job import SinkProgress
 from skitter.sinks.databases.column_names import KEY, short_key
@@ -60,7 +60,7 @@ class TableSink:
         except (RefusedError, OtherTableError) as error:
             self._forget()
             raise SinkError(
-                f"the table cannot be made ready: {self.target}: {error}", hint="is it a table that can be written to?"
+                f"the table cannot be prepared: {self.target}: {error}", hint="is it a table that can be written to?"
             ) from error
         except SinkError:
             self._forget()
@@ -108,26 +108,26 @@ class TableSink:
         key = (KEY,) if KEY in found.columns else self._fields
         if not key:
             raise SinkError(
-                f"this table has no column {KEY}, and no fields are named as the key: {self.target}",
-                hint="name fields that it has a unique index on, as in ?key=sku; or give another table",
+                f"this table has no column {KEY}, and no key fields are given: {self.target}",
+                hint="name the fields of a unique index, as in ?key=sku; or choose another table",
             )
         if frozenset(key) not in found.uniques:
             raise SinkError(
                 f"this table has no unique index on {', '.join(key)}: {self.target}",
-                hint="make one, so that a row can be found again; or give another table",
+                hint="create one, so that a row can be found again; or choose another table",
             )
         others = [unique for unique in found.uniques if unique != frozenset(key)]
         if self._database.one_unique and others:
             raise SinkError(
                 f"this table has another unique index, on {', '.join(sorted(others[0]))}: {self.target}",
-                hint="an item would replace whichever row it meets there: drop that index, or give another table",
+                hint="an item could replace another row by that index: drop the index, or choose another table",
             )
         return key
 
     def _gone(self) -> SinkError:
         return SinkError(
-            f"the table of the unfinished run is gone: {self.target}",
-            hint="put it back, or go on without it: skitter drain --rest; or start from nothing with --fresh",
+            f"the table of the unfinished run is missing: {self.target}",
+            hint="restore it, or continue without it: skitter deliver --rest; or start over with --fresh",
         )
 
     def _forget(self) -> None:
@@ -146,9 +146,9 @@ class TableSink:
                 self._forget()
                 if read_table == _MAX_READS:
                     raise SinkError(
-                        f"the table is altered again and again: {self.target}: {error}", hint="is another writer at it?"
+                        f"the table keeps changing: {self.target}: {error}", hint="is another program changing it?"
                     ) from error
-            except SinkAwayError:
+            except SinkUnavailableError:
                 # Whatever the connection was in the middle of, the next one begins anew.
                 self._forget()
                 raise

@@ -16,7 +16,7 @@ from skitter.amqp_driver import address
 from skitter.amqp_driver.connection import AmqpConnection
 from skitter.amqp_driver.errors import BrokerError, explained
 from skitter.amqp_driver.publisher import PERSISTENT, Outgoing, Publisher
-from skitter.errors import BadItemsError, SinkAwayError, SinkError, UsageError
+from skitter.errors import BadItemsError, SinkError, SinkUnavailableError, UsageError
 from skitter.model.item import Item
 from skitter.model.job import SinkProgress
 from skitter.sinks.databases.column_names import short_key
@@ -55,8 +55,8 @@ class AmqpSink:
     def take(self) -> None:
         if self._target.overwrite:
             raise SinkError(
-                f"what was sent cannot be taken back: {self.target}",
-                hint="-o instead of -O: a broker's queues are its own",
+                f"messages that were sent cannot be removed: {self.target}",
+                hint="use -o instead of -O",
             )
         self._lock.take()
 
@@ -88,7 +88,7 @@ class AmqpSink:
             raise self._too_large(error, messages) or self._error(error) from error.__cause__
         if unroutable:
             raise SinkError(
-                f"no queue takes the messages: {self.target}",
+                f"no queue accepts the messages: {self.target}",
                 hint="bind a queue to the exchange with this routing key; nothing is lost",
             )
         return _MARK
@@ -119,8 +119,8 @@ class AmqpSink:
             return None
         limit = int(found[1])
         large = [each.position for each in messages if len(each.body) > limit]
-        reason = f"it is larger than the {limit} bytes that the broker takes"
+        reason = f"it is larger than the {limit} bytes that the broker accepts"
         return BadItemsError(self.target, dict.fromkeys(large, reason)) if large else None
 
     def _error(self, error: BrokerError) -> SinkError:
-        return explained(error, self.target, refused=SinkError, away=SinkAwayError)
+        return explained(error, self.target, refused=SinkError, unavailable=SinkUnavailableError)

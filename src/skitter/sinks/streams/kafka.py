@@ -49,7 +49,9 @@ class KafkaSink:
 
     def take(self) -> None:
         if self._target.overwrite:
-            raise SinkError(f"a topic cannot be emptied: {self.target}", hint="-o instead of -O, or delete the topic")
+            raise SinkError(
+                f"a topic cannot be emptied: {self.target}", hint="use -o instead of -O, or delete the topic"
+            )
         self._lock.take()
 
     def open(self, progress: SinkProgress) -> bytes:
@@ -95,9 +97,9 @@ class KafkaSink:
 
     def _lost(self) -> SinkError:
         return SinkError(
-            f"the Kafka has lost what it noted of this run: {self.target}",
-            hint="was the run left alone for longer than offsets.retention.minutes there (7 days)?"
-            " go on without what is lost: skitter drain --rest; or start from nothing with --fresh",
+            f"Kafka has lost its record of this run: {self.target}",
+            hint="was the run interrupted for longer than offsets.retention.minutes there (7 days)?"
+            " continue without the lost items: skitter deliver --rest; or start over with --fresh",
         )
 
 

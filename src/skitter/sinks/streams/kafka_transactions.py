@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from skitter.errors import SinkAwayError, SinkError, UsageError
+from skitter.errors import SinkError, SinkUnavailableError, UsageError
 from skitter.kafka_driver.client import OPTIONS, Broker, find_topic
 from skitter.kafka_driver.errors import explained
 from skitter.sinks.streams.messages import Message, known_options
@@ -46,7 +46,7 @@ class KafkaTopic:
         if not limit.isdecimal() or not 1_000 <= int(limit) <= 1_000_000_000:
             raise UsageError(
                 f"not a number of bytes: max_message_bytes={limit}: {target.name}",
-                hint="as the topic has it in max.message.bytes; for example max_message_bytes=1000000",
+                hint="use max.message.bytes of the topic, for example max_message_bytes=1000000",
             )
         self._broker = Broker(
             name=target.name,
@@ -124,7 +124,9 @@ class KafkaTopic:
             yield
         except KafkaException as error:
             self.close()
-            raise explained(error, self._broker, refused=SinkError, away=SinkAwayError, hints=_HINTS) from error
+            raise explained(
+                error, self._broker, refused=SinkError, unavailable=SinkUnavailableError, hints=_HINTS
+            ) from error
 
 
 def _noted(position: Any) -> BatchNote:

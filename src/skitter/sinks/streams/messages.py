@@ -35,7 +35,7 @@ def messages_of(items: Sequence[Item], fields: Sequence[str], target: str) -> li
         try:
             messages.append(Message(item.position, item.key, key, _ENCODER.encode(record)))
         except (msgspec.MsgspecError, UnicodeError, TypeError, ValueError, RecursionError) as error:
-            reasons[item.position] = f"it has no form in JSON: {error}"
+            reasons[item.position] = f"it cannot be represented in JSON: {error}"
     if reasons:
         raise BadItemsError(target, reasons)
     return messages
@@ -59,6 +59,7 @@ def known_options(target: Target, *known: str) -> dict[str, str]:
     """Return the options of a target; UsageError for an unknown one."""
     if unknown := sorted(set(target.options) - set(known)):
         raise UsageError(
-            f"no such option of this target: {unknown[0]}: {target.name}", hint=f"it has {', '.join(('key', *known))}"
+            f"no such option of this output: {unknown[0]}: {target.name}",
+            hint=f"known options: {', '.join(('key', *known))}",
         )
     return target.options

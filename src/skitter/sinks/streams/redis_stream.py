@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 from redis import exceptions
 
-from skitter.errors import SinkAwayError, SinkError, UsageError
+from skitter.errors import SinkError, SinkUnavailableError, UsageError
 from skitter.model.item import Item
 from skitter.model.job import SinkProgress
 from skitter.redis_driver.address import Address, locate
@@ -34,12 +34,12 @@ from skitter.sinks.whole_file import decode_mark
 _PIECE_BYTES = 4 << 20
 """A script holds up everybody else at its server, for some milliseconds here."""
 _OPTIONS = ("maxlen", "ca", "client_cert", "client_key", "db")
-_NO_CLUSTER = "it is a node of a Redis Cluster, which this sink does not know"
+_NO_CLUSTER = "it is a node of a Redis Cluster, which this output does not support"
 _HINTS = {
     # By the code of an error reply, where this sink has a better hint than the driver.
     "NOPERM": "it needs TYPE, EVALSHA, SCRIPT, TIME, EXISTS, XADD, XINFO, XTRIM, HSET, HGET, HEXISTS and DEL, on the"
     " stream and on STREAM:skitter:*",
-    WRONG_TYPE: "it is another kind of key: give another name behind #",
+    WRONG_TYPE: "the key has another type: choose another name after #",
     "MOVED": _NO_CLUSTER,
     "CROSSSLOT": _NO_CLUSTER,
 }
@@ -131,9 +131,9 @@ class RedisSink:
 
     def _lost(self) -> SinkError:
         return SinkError(
-            f"the Redis has lost what it had of this run: {self.target}",
-            hint="did it start without its data, or did somebody delete the keys? see appendonly and appendfsync there;"
-            " go on without what is lost: skitter drain --rest; or start from nothing with --fresh",
+            f"Redis has lost its record of this run: {self.target}",
+            hint="did it start without its data, or were the keys deleted? see appendonly and appendfsync there;"
+            " continue without the lost items: skitter deliver --rest; or start over with --fresh",
         )
 
     @contextmanager
@@ -148,9 +148,9 @@ class RedisSink:
         code = reply_code(error)
         trouble = TROUBLES.get(code)
         if trouble is not None and trouble.remedy is Remedy.WAIT:
-            return SinkAwayError(
-                f"Redis takes nothing for now: {self.target}: it {trouble.text}",
-                hint="nothing is lost; it is tried again",
+            return SinkUnavailableError(
+                f"Redis does not accept data now: {self.target}: it {trouble.text}",
+                hint="nothing is lost; skitter tries again",
             )
         if is_reply(error):
             hint = trouble.hint if trouble is not None else "run with -v for the details"
@@ -160,7 +160,7 @@ class RedisSink:
         if refused := certificate_error(self._target, error, "ca"):
             return refused
         reason, _ = connection_trouble(error, tls=False)
-        return SinkAwayError(
+        return SinkUnavailableError(
             f"Redis cannot be reached: {self.target}: {driver_message(self._target, Exception(reason))}",
             hint="is it running? check host, port and network; nothing is lost",
         )
@@ -189,7 +189,7 @@ def _address(target: Target) -> Address:
 
 def _not_an_address(target: Target) -> UsageError:
     return UsageError(
-        f"not an address of a Redis stream: {target.name}",
+        f"not the address of a Redis stream: {target.name}",
         hint="redis://USER:PASSWORD@HOST:PORT/DB#STREAM, rediss://…, unix:///PATH?db=N#STREAM,"
         " redis+sentinel://HOST,HOST/MASTER/DB#STREAM",
     )

@@ -1,4 +1,4 @@
-"""Checks of a grant: the same for both frontiers inside each host, and fair among hosts."""
+"""Checks of a grant: it must be the same for both frontiers within each host, and fair among hosts."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from skitter.model.lease import Grant, Lease, Work
 from skitter.policy.lost_leases import is_suspect
 
 Ready = dict[str, tuple[list[int], int]]
-"""Hosts that could be served now, but for their addresses: the priorities that wait there, highest first, and the room
-in flight."""
+"""Hosts that are ready if the limits of their addresses are ignored. Each has its waiting priorities, highest first,
+and the number of further requests that may be in flight."""
 
 
 class Rooms(msgspec.Struct):
-    """How many more may be in flight to each IP address."""
+    """Number of further requests that may be in flight to each IP address."""
 
     address_of: dict[str, str] = {}
-    """Of hosts."""
+    """IP address of each host."""
     left: dict[str, int] = {}
-    """Of addresses; those without a limit are left out."""
+    """Free slots of each address; addresses without a limit are left out."""
 
     def has(self, host_key: str) -> bool:
         return self.left.get(self.address_of.get(host_key, ""), 1) > 0
@@ -35,7 +35,7 @@ class Rooms(msgspec.Struct):
 
 
 def comparable(lease: Lease) -> Lease:
-    """Return a lease without the numbers that each backend chooses: epoch and version."""
+    """Return a lease without the numbers that each backend chooses: the epoch and the version of the robots.txt."""
     return msgspec.structs.replace(lease, epoch=0, robots_version=min(lease.robots_version, 1))
 
 
@@ -58,13 +58,13 @@ def ready_hosts(
     room_of: Callable[[Host], int],
     needs: Collection[str] = (),
 ) -> Ready:
-    """Return the hosts that are ready, from what a client can see. ``gates``: hosts whose robots.txt is being read.
+    """Return the hosts that are ready, computed from data that a client can see.
 
-    ``needs``: what the worker can serve.
+    ``gates`` has the hosts whose robots.txt is being read, ``needs`` the needs that the worker can serve.
     """
     hosts = list(hosts)
-    # No trace tells of a host that is given up, nor of a robots.txt that is to be read alone: it is passed over by
-    # whoever holds the seeding.
+    # Traces do not show that a host is given up, nor that its robots.txt must be read alone; a worker that holds the
+    # seeding skips such a robots.txt.
     closed = gates | {host.key for host in hosts if host.given_up is not None or is_suspect(host.gate_losses)}
     waiting: defaultdict[str, list[int]] = defaultdict(list)
     room = {host.key: room_of(host) for host in hosts}
@@ -75,7 +75,7 @@ def ready_hosts(
         if trace.need and trace.need not in needs:
             continue
         if is_suspect(trace.losses):
-            return {}  # Suspects go first, and alone.
+            return {}  # Suspects are granted first, and alone.
         waiting[host.key].append(trace.priority)
     return {key: (sorted(waiting[key], reverse=True), room[key]) for key in waiting if room[key] > 0}
 
@@ -89,11 +89,11 @@ def check_order(
     *,
     shares: bool = False,
 ) -> None:
-    """Promise 5: the highest waiting priority, then those in a burst, then the least recently served.
+    """Check promise 5: the highest waiting priority, then hosts in a burst, then the least recently served host.
 
-    And promise 4, of addresses. ``served``: epochs, kept up to date; None: only priorities count.
-    ``in_burst``: the hosts that are in a burst and have nothing in flight. ``shares``: the worker may have had its
-    share of the requests without a need, and then it is granted only such as have one.
+    Also checks promise 4 for addresses. ``served`` has the last epoch of each host and is updated; if it is None, only
+    priorities are checked. ``in_burst`` has the hosts that are in a burst and have nothing in flight. ``shares``: the
+    worker may have reached its share of the requests without a need; then it is granted only requests that have one.
     """
 
     def place(key: str) -> tuple[int, bool, int]:

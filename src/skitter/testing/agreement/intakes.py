@@ -18,7 +18,7 @@ _steps = st.tuples(st.sampled_from(STEPS), st.sampled_from(SOURCES), st.sampled_
 
 
 class IntakeSteps(Agreeing):
-    """Both frontiers answer the same; what is open is compared with the job's state after every step."""
+    """Steps on intakes: both frontiers answer the same, and the job's state fits its open intakes after every step."""
 
     @rule(
         steps=st.lists(_steps, min_size=1, max_size=6), read=st.integers(0, 3), dies=st.booleans(), ends=st.booleans()
@@ -30,7 +30,7 @@ class IntakeSteps(Agreeing):
         if dies:
             self.advance(INTAKE_OWNER_SECONDS + 1)
         if ends:
-            # Most jobs of the machine finish, or their ends would never be compared.
+            # All intakes are closed, so that most jobs finish; otherwise their ends would never be compared.
             for source in SOURCES:
                 for owner in OWNERS:
                     self.take_step("close", source, owner, progress)

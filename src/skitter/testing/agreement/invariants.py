@@ -11,7 +11,7 @@ from hypothesis.stateful import invariant
 
 from skitter.frontier.contract import Frontier
 from skitter.model.host import Phase
-from skitter.model.job import Dead, State, Trace
+from skitter.model.job import FailedRequest, State, Trace
 from skitter.model.lease import Work
 from skitter.model.page_record import KnownPage
 from skitter.testing.agreement.pair import Pair
@@ -19,7 +19,7 @@ from skitter.testing.agreement.strategies import ADDRESSES, HOST_OF
 
 
 class Agreeing(Pair):
-    """Both frontiers report the same, and the report is consistent."""
+    """Invariants: both frontiers give the same report, and the report is consistent."""
 
     @invariant()
     def the_books_agree(self) -> None:
@@ -32,7 +32,7 @@ class Agreeing(Pair):
         queued = Counter(trace.need for trace in traces if trace.need and trace.state == "queued")
         assert {need.name: need.queued for need in report.needs} == queued
         assert counts.seen == len(self.known)
-        assert counts.dead == sum(report.errors.values())
+        assert counts.failed == sum(report.errors.values())
         is_open = any(not intake.closed for intake in report.intakes)
         over = counts.unfinished == 0 and not report.job.seeding and not is_open
         assert (report.job.state is State.FINISHED) == over
@@ -78,7 +78,8 @@ class Agreeing(Pair):
         for host in hosts:
             at[host.phase].update((host.address, need) for need in host.tops())
         for address, need in at[Phase.PARKED]:
-            # Who waits for an address is called as soon as there is room, or others were who will use it: of each need.
+            # For each need, parked hosts become ready as soon as their address has free slots, unless other ready hosts
+            # will use these slots.
             assert at[Phase.READY][address, need] >= per_ip - counted[address]
 
     async def traces_of(self, frontier: Frontier, _: int) -> dict[int, Trace]:
@@ -109,7 +110,7 @@ class Agreeing(Pair):
 
     @invariant()
     def no_host_has_more_than_its_budget(self) -> None:
-        """Of a budget that was there from the beginning: a lower one holds for what is leased after it."""
+        """Check budgets that were set from the beginning; a lowered budget applies only to later leases."""
         if not hasattr(self, "settings") or self.has_other_budget or self.settings["max_pages_per_host"] is None:
             return
         for host in self.hosts():
@@ -118,7 +119,7 @@ class Agreeing(Pair):
 
     @invariant()
     def what_is_stored_is_consistent(self) -> None:
-        """After each step of the oracle, and of the other one at the end: it may need many calls for it."""
+        """Check the oracle after each step, and the other frontier only at the end: its check may need many calls."""
         if hasattr(self, "settings"):
             self.is_consistent(self.oracle)
 
@@ -135,16 +136,16 @@ class Agreeing(Pair):
         assert not report.unchecked, report.unchecked
 
     @invariant()
-    def the_dead_agree(self) -> None:
+    def failures_agree(self) -> None:
         if hasattr(self, "settings"):
             self.dig()
-            dead, others = self.each(lambda frontier, _: frontier.dead())
+            failed, others = self.each(lambda frontier, _: frontier.failures())
             if not self.order_across_hosts:
-                dead.sort(key=lambda record: record.id)
+                failed.sort(key=lambda record: record.id)
                 others.sort(key=lambda record: record.id)
-            assert _without_positions(dead) == _without_positions(others)
+            assert _without_positions(failed) == _without_positions(others)
 
 
-def _without_positions(found: list[Dead]) -> list[Dead]:
-    """Each frontier counts them in its own way."""
+def _without_positions(found: list[FailedRequest]) -> list[FailedRequest]:
+    """Return the failed requests without their positions, which each frontier counts in its own way."""
     return [msgspec.structs.replace(one, position=0) for one in found]

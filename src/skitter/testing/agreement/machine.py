@@ -1,4 +1,4 @@
-"""The state machine: each step is done on both frontiers, and then everything is compared."""
+"""State machine of the comparison: each step runs on both frontiers, and then everything is compared."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from hypothesis.stateful import initialize, precondition, rule
 from skitter.errors import JobError
 from skitter.frontier import contract
 from skitter.frontier.contract import FORGET_SECONDS, Frontier
-from skitter.model.job import Begun, CloseClaim, Command, Job, JobSpec, SinkProgress, State
+from skitter.model.host import HostCommand, HostFilter
+from skitter.model.job import Begun, CloseClaim, Command, HostSeen, Job, JobSpec, SinkProgress, State
 from skitter.model.lease import ONCE, Call, Grant, Lease, Work
 from skitter.model.outcome import Ending, HostNews, HostTrouble, Outcome, RobotsRecord
 from skitter.model.page_record import PageRecord
 from skitter.model.request import Entry
-from skitter.model.worker import Doing, WorkerCard
+from skitter.model.worker import Doing, WorkerHeartbeat
 from skitter.policy import host_budgets
 from skitter.testing.agreement.grants import by_host, ready_hosts
 from skitter.testing.agreement.intakes import IntakeSteps
@@ -50,19 +51,19 @@ from skitter.testing.agreement.strategies import (
 
 
 def is_trouble(fields: dict[str, Any]) -> bool:
-    """Return an outcome whose news is a strike against its host."""
+    """Return whether the news of an outcome is a strike against its host."""
     news: HostNews | None = fields.get("news")
     return news is not None and (news.unreachable or news.blocked)
 
 
 def has_two_needs(fields: Sequence[dict[str, Any]]) -> bool:
-    """Whether links of a batch name one request with different needs."""
+    """Return whether the links of a batch name one request with different needs."""
     links = {(link.id, link.need) for some in fields for link in some.get("links", ())}
     return len({request_id for request_id, _ in links}) < len(links)
 
 
 class FrontiersAgree(IntakeSteps):
-    """Subclass it for a backend with a ``make_other``, and run its ``TestCase``."""
+    """State machine for a backend: subclass it, implement ``make_other`` and run its ``TestCase``."""
 
     # ---- the job
 
@@ -76,16 +77,17 @@ class FrontiersAgree(IntakeSteps):
         self.on_close = on_close
         self.patch.setattr(contract, "BURY_BATCH", piece)
         self.patch.setattr(host_budgets, "TRAP_SIGNS", TRAP_SIGNS)
-        # Where a limit cuts a grant short, the choice would show.
+        # Where ``max_pages`` cuts a grant short, the choice among hosts becomes visible.
         self.has_limit = self.same_choice and self.same_limit
         self.settings = {**job_settings, **self.more_settings}
         if not self.has_limit:
             self.settings["max_pages"] = None
         if not self.order_across_hosts:
-            # Each place counts by itself, and has an outbox of its own: other pages are delivered first.
+            # Each shard counts requests per address on its own and has its own outbox, so other pages are delivered
+            # first.
             self.settings = {**self.settings, "per_ip": None, "dedup_scope": "run"}
         if not self.same_pieces:
-            # A lease that follows a commit may be granted ahead of a short delay, where both are calls of their own.
+            # If commit and lease are separate calls, the lease after a commit may be granted ahead of a short delay.
             long_delay = 0.5 if self.settings["delay_seconds"] else 0.0
             self.settings = {**self.settings, "delay_seconds": long_delay, "target_concurrency": None}
         self.begin(fresh=False)
@@ -143,11 +145,13 @@ class FrontiersAgree(IntakeSteps):
             changes.pop("max_in_flight", None)
         if not self.same_pieces:
             changes.pop("target_concurrency", None)
-            # A host that does not wait gets a shorter delay when it is written, and more calls write more often.
+            # A host that does not wait gets a shorter delay when it is written, and a backend with more calls writes
+            # more often.
             changes["delay_seconds"] = max(changes.get("delay_seconds", 0.5), self.settings["delay_seconds"], 0.5)
         if self.agreed(functools.partial(self.changed, changes)) is not None:
             self.settings = {**self.settings, **changes}
-        # Hosts that wait are brought forward by the next lease, and then it would not be known before who is ready.
+        # The next lease brings waiting hosts forward; done here, so that the ready hosts are known before the next
+        # grant.
         self.take("w1", self.each(lambda frontier, _: frontier.lease("w1", 0)), 0, {})
 
     @staticmethod
@@ -166,6 +170,32 @@ class FrontiersAgree(IntakeSteps):
     @staticmethod
     async def told(command: Command, frontier: Frontier, _: int) -> Job:
         return msgspec.structs.replace(await frontier.command(command), secret=b"")
+
+    @rule(
+        host=st.sampled_from([*sorted(set(HOST_OF.values())), "http://never.example"]),
+        command=st.sampled_from(HostCommand),
+    )
+    def host_is_told(self, host: str, command: HostCommand) -> None:
+        self.agreed(lambda frontier, _: frontier.command_host(host, command))
+        self.dig()
+
+    @rule(state=st.sampled_from(HostFilter))
+    def hosts_are_listed(self, state: HostFilter) -> None:
+        self.dig()
+        for host in self.agreed(functools.partial(self.listed, state)).values():
+            told = {HostFilter.PAUSED: host.paused, HostFilter.GIVEN_UP: host.given_up}
+            assert told.get(state, state is HostFilter.ALL or host.blocked_seconds > 0)
+
+    @staticmethod
+    async def listed(state: HostFilter, frontier: Frontier, _: int) -> dict[str, HostSeen]:
+        hosts: dict[str, HostSeen] = {}
+        after = ""
+        while True:
+            page = await frontier.hosts(state, 2, after)
+            hosts |= {host.key: host for host in page.hosts}
+            after = page.after
+            if not after:
+                return dict(sorted(hosts.items()))
 
     @rule(owner=st.sampled_from(WORKERS), done=st.booleans())
     def claims_the_end(self, owner: str, done: bool) -> None:
@@ -196,7 +226,7 @@ class FrontiersAgree(IntakeSteps):
         assert new == len(self.known) - before
 
     def note_added(self, entries: Sequence[Entry]) -> None:
-        """All are in the run now, but those that an earlier run has delivered and those that are not due."""
+        """Add the entries to the known ones, except those that an earlier run delivered and those that are not due."""
         ids = self.not_left_out(entries)
         if self.settings["dedup_scope"] == "job":
             repeats = {entry.id for entry in entries if entry.repeats}
@@ -204,7 +234,7 @@ class FrontiersAgree(IntakeSteps):
         self.known |= ids
 
     def not_left_out(self, entries: Sequence[Entry]) -> set[int]:
-        """Those that are due, or that the user typed."""
+        """Return the ids of the entries that are due, or that the user typed."""
         now, stays = self.clock() if self.settings["recrawl"] == "due" else math.inf, self.settings["stay"]
         return {entry.id for entry in entries if self.due_at.get(entry.id, 0.0) <= now or (entry.permits and not stays)}
 
@@ -218,7 +248,7 @@ class FrontiersAgree(IntakeSteps):
         self.lease(worker, limit, self.call(slots, needs))
 
     def call(self, slots: int, needs: tuple[str, ...] = (), token: str = "") -> Call:
-        # Shards share nothing out.
+        # In a job with shards, workers get no shares, so their slots are not sent.
         return Call(token=token, slots=slots if self.same_pieces else 0, needs=needs)
 
     @rule(
@@ -228,7 +258,7 @@ class FrontiersAgree(IntakeSteps):
         needs=st.sampled_from(SERVED),
     )
     def leases_and_asks_again(self, worker: str, limit: int, slots: int, needs: tuple[str, ...]) -> None:
-        """Send the last call again, as after a lost answer."""
+        """Lease, and send the same call again as after a lost answer."""
         self.calls += 1
         call = self.call(slots, needs, f"call {self.calls}")
         grants = self.lease(worker, limit, call)
@@ -242,9 +272,9 @@ class FrontiersAgree(IntakeSteps):
 
     def lease(self, worker: str, limit: int, call: Call) -> tuple[Grant, Grant]:
         limit = limit if self.same_choice else 100
-        # Leasing reaps too, but then it would not be known before who is ready.
+        # ``lease`` reaps too, but then the ready hosts would not be known before the grant.
         self.reap()
-        # Of other places it is known what is ready there, and that a seeding is lost, by those who have asked lately.
+        # Only a worker that has asked a shard recently knows what is ready there, and that a seeding was lost.
         self.ask_everywhere(worker)
         gates = {pair[0].host_key for (work, _), pair in self.held.items() if work is Work.ROBOTS}
         traces = self.loop.run_until_complete(self.traces_of(self.oracle, 0))
@@ -257,7 +287,7 @@ class FrontiersAgree(IntakeSteps):
         return grants
 
     def ask_everywhere(self, worker: str) -> None:
-        """A grant that is full has not asked every shard, and delayed requests of the others may not be queued yet."""
+        """Ask every shard: a full grant has not asked all, and delayed requests of the others may not be queued yet."""
         if not self.same_pieces:
             self.take(worker, self.each(lambda frontier, _: frontier.lease(worker, 0)), 0, {})
 
@@ -287,7 +317,7 @@ class FrontiersAgree(IntakeSteps):
 
     @rule(host=st.sampled_from(HOSTS))
     def goes_down(self, host: str) -> None:
-        """Give a host up while it has a queue, which random steps rarely do."""
+        """Give up a host while it has a queue, which random steps rarely do."""
         self.adds([f"{host}/{path}" for path in PATHS], 0, seed=False)
         for _ in range(self.settings["max_attempts"]):
             self.advance(LEASE_SECONDS + 1)
@@ -297,7 +327,7 @@ class FrontiersAgree(IntakeSteps):
 
     @rule(host=st.sampled_from(HOSTS), signs=st.lists(st.sampled_from([True, True, False]), min_size=2, max_size=5))
     def is_judged(self, host: str, signs: list[bool]) -> None:
-        """Commit pages of a host, some of them signs of a trap, until its budget is spent; random steps rarely do."""
+        """Commit pages of a host, some with signs of a trap, until its budget is spent; random steps rarely do."""
         self.adds([f"{host}/{path}" for path in PATHS], 0, seed=False)
         self.advance(LEASE_SECONDS / 2)
         for sign in signs:
@@ -315,7 +345,7 @@ class FrontiersAgree(IntakeSteps):
         need=st.sampled_from(NEEDS),
     )
     def share_pages(self, seconds: float, slots: int, ended: int, needs: tuple[str, ...], need: str) -> None:
-        """Commit pages that were held for long while two workers are short, which random steps rarely do."""
+        """Commit pages that were held for a long time while two workers are short, which random steps rarely do."""
         self.adds([f"{host}/{path}" for host in HOSTS for path in PATHS[:2]], 0, seed=False, need=need)
         self.adds([f"{host}/{path}" for host in HOSTS for path in PATHS], 0, seed=False)
         self.leases("w3", 100)
@@ -338,7 +368,7 @@ class FrontiersAgree(IntakeSteps):
         need=st.sampled_from(NEEDS),
     )
     def crowds_an_address(self, worker: str, ended: int, needs: tuple[str, ...], need: str) -> None:
-        """Commit pages of several hosts at one address while each has a queue, which random steps rarely do."""
+        """Commit pages of several hosts at one address while each host has a queue, which random steps rarely do."""
         self.adds([f"{host}/{path}" for host in HOSTS for path in PATHS[:2]], 0, seed=False, need=need)
         self.adds([f"{host}/{path}" for host in HOSTS for path in PATHS], 0, seed=False)
         for _ in range(3):
@@ -374,8 +404,9 @@ class FrontiersAgree(IntakeSteps):
     ) -> None:
         is_mixed = any(is_trouble(some) for some in fields) or has_two_needs(fields)
         if not self.order_across_hosts and len(keys) > 1 and is_mixed:
-            # A link to a host in another place is added before the batch gives that host up, and is buried with it; and
-            # before those of other pages to hosts of their own place, so that its need is the first one.
+            # With shards, a batch would give another result than with the oracle. A link to a host in another shard is
+            # added before the batch gives that host up, so it fails with the host. It is also added before the links of
+            # other pages to hosts of their own shard, so its need is the first one.
             for key, some in zip(keys, fields, strict=True):
                 if key in self.held:
                     self.commit(worker, [key], [some], want)
@@ -405,12 +436,12 @@ class FrontiersAgree(IntakeSteps):
             self.ask_everywhere(worker)
 
     def ordered(self, troubles: list[HostTrouble]) -> list[HostTrouble]:
-        """Strikes and spent budgets have no order among hosts of different shards."""
+        """Sort strikes and spent budgets by host if there are shards: hosts of different shards have no order."""
         return troubles if self.order_across_hosts else sorted(troubles, key=lambda trouble: trouble.key)
 
     @staticmethod
     def fitting(lease: Lease, fields: dict[str, Any]) -> dict[str, Any]:
-        """Fit an outcome to its lease: a gate has a robots.txt and an address, the seeding has no host."""
+        """Adapt an outcome to its lease: a gate has a robots.txt and an address, the seeding has no host."""
         news: HostNews | None = fields.get("news")
         if lease.work is Work.PAGE:
             seconds = (1.0, 7.0, 500.0)[lease.epoch % 3]
@@ -443,7 +474,7 @@ class FrontiersAgree(IntakeSteps):
 
     @rule(worker=st.sampled_from(WORKERS))
     def renews_those_of_others(self, worker: str) -> None:
-        """Nobody but its worker renews a lease, and it stays with that one."""
+        """Check that only the worker of a lease can renew it, and that it stays with that worker."""
         pairs = [pair for key, pair in self.held.items() if self.holder[key] != worker]
         kept = self.agreed(lambda frontier, which: frontier.renew(worker, [pair[which] for pair in pairs]))
         assert not any(kept)
@@ -461,15 +492,16 @@ class FrontiersAgree(IntakeSteps):
 
     @rule(
         worker=st.sampled_from(WORKERS),
-        card=st.sampled_from([None, WorkerCard(), WorkerCard(pid=7, doing=Doing.FETCHING, in_flight=3)]),
+        heartbeat=st.sampled_from([None, WorkerHeartbeat(), WorkerHeartbeat(pid=7, doing=Doing.FETCHING, in_flight=3)]),
         seconds=st.sampled_from([0.0, 0.0, 0.0, FORGET_SECONDS]),
     )
-    def tells(self, worker: str, card: WorkerCard | None, seconds: float) -> None:
+    def tells(self, worker: str, heartbeat: WorkerHeartbeat | None, seconds: float) -> None:
         self.advance(seconds)
-        if card is None and self.held and not self.same_pieces:
-            # Who leaves and comes back is known in the places that it asks, and its leases are counted there only.
+        if heartbeat is None and self.held and not self.same_pieces:
+            # A worker that leaves and comes back is known only to the shards that it asks, and its leases are counted
+            # only there.
             return
-        self.agreed(lambda frontier, _: frontier.tell(worker, card))
+        self.agreed(lambda frontier, _: frontier.tell(worker, heartbeat))
 
     @rule(worker=st.sampled_from(WORKERS))
     def worker_dies(self, worker: str) -> None:
@@ -483,12 +515,12 @@ class FrontiersAgree(IntakeSteps):
     def worker_is_held_by_a_page(self, worker: str, data: st.DataObject) -> None:
         if not self.order_across_hosts:
             return
-        # At times the page is another worker's: then this one keeps nothing.
+        # Sometimes the page belongs to another worker; then this one keeps nothing.
         kept = self.held[data.draw(st.sampled_from(sorted(self.held)))]
         self.agreed(lambda frontier, number: frontier.relieve_worker(worker, kept[number], 3.0))
         self.forget_lost()
 
-    @rule(error_class=st.sampled_from(["", "dns", "http_4xx", "lost"]), only=st.none() | names)
+    @rule(error_class=st.sampled_from(["", "dns", "http_4xx", "lost", "given_up"]), only=st.none() | names)
     def revives(self, error_class: str, only: str | None) -> None:
         ids = [] if only is None else [IDS[only]]
         self.agreed(lambda frontier, _: frontier.revive(error_class, ids))

@@ -1,4 +1,4 @@
-"""A pair of frontiers that get the same calls, and a model of both: leases held, and checks of a grant."""
+"""Pair of frontiers that get the same calls, and a model of both: the leases held, and checks of a grant."""
 
 from __future__ import annotations
 
@@ -34,34 +34,35 @@ Key = tuple[Work, int]
 
 
 class Pair(RuleBasedStateMachine):
-    """The oracle and the other one. Leases go in pairs: each has its own."""
+    """The oracle and the other frontier. Leases are kept in pairs, because each frontier has its own."""
 
     same_choice = True
-    """The other backend breaks ties among equally ready hosts as the oracle does."""
+    """Whether the other backend breaks ties among equally ready hosts as the oracle does."""
     same_limit = True
-    """Where ``max_pages`` cuts a grant short, the other backend's ends at the same lease."""
+    """Whether a grant of the other backend ends at the same lease where ``max_pages`` cuts it short."""
     same_rate_samples = True
-    """The other backend takes its samples for the rate of now at the same commits as the oracle."""
+    """Whether the other backend takes its samples for the current rate at the same commits as the oracle."""
     same_pieces = True
-    """One call buries as much of the hosts that were given up as one of the oracle's. Where it may be more, both are
-    asked until nothing is left to bury before they are compared."""
+    """Whether one call of the other backend fails as many requests of given-up hosts as one of the oracle. If False, it
+    may fail more: ``reap`` is then called on both until none are left before they are compared."""
     order_across_hosts = True
-    """The other backend knows of all its hosts which was served least recently, and of all its items and dead requests
-    which came first. Where it does not, requests are never lost either: which of two suspects goes first would show."""
+    """Whether the other backend knows which of all its hosts was served least recently, and which of all its items and
+    failed requests came first. If False, the machine also avoids lost leases: the order of two suspects would
+    differ."""
 
     adds_seeds = True
-    """Requests are also added as seeds. A Bloom filter is not asked for those: what is done would be new again."""
+    """Whether requests are also added as seeds. A Bloom filter is not checked for seeds: done ones would be new."""
     more_settings: Mapping[str, Any] = {}
     """Settings that every job of the machine has, such as another ``dedup``."""
     settings: dict[str, Any]
-    """Of the job; there from its beginning on."""
+    """Settings of the job, set when it begins."""
 
     def make_other(self, folder: Path) -> Frontier:
-        """An empty frontier for the job ``job`` on ``self.clock``; the folder is its own."""
+        """Return an empty frontier for the job ``job`` that uses ``self.clock``; nothing else uses the folder."""
         raise NotImplementedError
 
     def comparable_trace(self, trace: Trace) -> Trace:
-        """For a backend that keeps less of a request than the oracle does."""
+        """Return the part of a trace to compare, for a backend that keeps less of a request than the oracle does."""
         return trace
 
     def __init__(self) -> None:
@@ -79,7 +80,7 @@ class Pair(RuleBasedStateMachine):
         self.stale: list[tuple[Lease, Lease]] = []
         self.known: set[int] = set()
         self.due_at: dict[int, float] = {}
-        """Of pages that have a record."""
+        """Time at which each page with a record is due."""
         self.last_epoch = 0
         self.calls = 0
         self.has_other_budget = False
@@ -93,7 +94,7 @@ class Pair(RuleBasedStateMachine):
         self.loop.close()
         shutil.rmtree(self.folder)
 
-    # ---- asking both
+    # ---- calls of both frontiers
 
     def each(self, call: Callable[[Frontier, int], Awaitable[T]]) -> tuple[T, T]:
         async def run() -> tuple[T, T]:
@@ -106,7 +107,7 @@ class Pair(RuleBasedStateMachine):
         assert oracle == other
         return oracle
 
-    # ---- time, and who holds what
+    # ---- time and leases
 
     def advance(self, seconds: float) -> None:
         while not self.order_across_hosts and seconds > LEASE_SECONDS / 2:
@@ -128,13 +129,15 @@ class Pair(RuleBasedStateMachine):
             self.forget_lost()
 
     def room_of(self, host: Host) -> int:
-        """How many more pages of a host may be in flight. One that was full before its budget grew goes on when one of
-        those that are in flight has ended."""
-        if host.phase is Phase.FULL:
+        """Return how many more pages of a host may be in flight.
+
+        A host that was full before its budget grew gets more only when one of its requests in flight has ended.
+        """
+        if host.phase is Phase.FULL or (host.halt and host.run == self.run):
             return 0
         of_job = self.budgets
         budget = None if of_job is None else of_job.of(host)
-        # Where the delay goes by the latency, one page comes first, to know it.
+        # If the delay follows the latency, the first page is fetched alone to measure it.
         alone = self.settings["target_concurrency"] is not None and not host.latency_seconds
         room: int = 1 if alone else self.settings["per_host"]
         return (room if budget is None else min(room, budget - host.pages)) - host.in_flight
@@ -144,7 +147,7 @@ class Pair(RuleBasedStateMachine):
         return host_budgets.of_job(Settings.from_layers([("the job", self.settings)]))
 
     def rooms(self) -> Rooms:
-        """As the oracle has them."""
+        """Return the free slots of each address, as the oracle has them."""
         per_ip = self.settings["per_ip"]
         if per_ip is None:
             return NO_LIMIT
@@ -153,15 +156,15 @@ class Pair(RuleBasedStateMachine):
         return Rooms({host.key: host.address for host in self.hosts()}, left)
 
     def hosts(self) -> list[Host]:
-        """As the oracle has them."""
+        """Return the hosts as the oracle has them."""
         return list(self.store.tables.hosts(sorted(set(HOST_OF.values()))).values())
 
     def forget_lost(self) -> None:
-        """Ask which leases are still there; a renewal of none would not tell."""
+        """Renew all leases to find out which are lost; renewing none would not show it."""
         self.renew(list(self.held))
 
     def renew(self, keys: Sequence[Key]) -> None:
-        """Let the worker of each lease renew it, and forget those that are lost."""
+        """Renew each lease as its worker, and forget those that are lost."""
         for worker in sorted({self.holder[key] for key in keys}):
             self.renew_for(worker, [key for key in keys if self.holder[key] == worker])
 
@@ -178,7 +181,7 @@ class Pair(RuleBasedStateMachine):
         if key in self.held:
             self.stale.append(self.held.pop(key))
 
-    # ---- what a grant must be
+    # ---- checks of a grant
 
     def take(
         self,
@@ -193,15 +196,19 @@ class Pair(RuleBasedStateMachine):
         oracle, other = grants
         rest, others = rest_of(oracle), rest_of(other)
         if not self.same_pieces:
-            # A shard lists those who have asked it.
+            # A shard lists only the workers that have asked it.
             assert 0 <= others.workers <= rest.workers
             others = msgspec.structs.replace(others, workers=rest.workers)
         if not self.same_pieces and not oracle.ask_again_seconds:
-            # More of it may be buried by now.
-            others = msgspec.structs.replace(others, ask_again_seconds=0.0, state=rest.state)
+            # The other backend may have failed more requests of given-up hosts by now.
+            others = msgspec.structs.replace(
+                others, ask_again_seconds=0.0, state=rest.state, blocked_by=rest.blocked_by
+            )
         if not self.same_pieces and len(oracle.leases) == limit:
-            # Who has enough has not asked everywhere, and need not know when to ask again.
-            others = msgspec.structs.replace(others, ask_again_seconds=rest.ask_again_seconds)
+            # A worker with a full grant has not asked every shard, and need not know when to ask again.
+            others = msgspec.structs.replace(
+                others, ask_again_seconds=rest.ask_again_seconds, blocked_by=rest.blocked_by
+            )
         assert rest == others
         assert by_host(oracle) == by_host(other)
         if self.same_choice:

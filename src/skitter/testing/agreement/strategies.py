@@ -15,19 +15,19 @@ HOSTS = "abcde"
 PATHS = range(5)
 WORKERS = ["w1", "w2", "w3"]
 SLOTS = [0, 2, 8]
-"""Of a worker; 0: it does not say."""
+"""Slots that a worker sends; 0 if it sends none."""
 NEEDS = ["", "", "browser", "session"]
-"""Of requests; empty: none."""
+"""Needs of requests; empty for none."""
 SERVED = [(), (), ("browser",), ("browser", "session")]
 """The needs that a worker can serve."""
 OWNERS = ["o1", "o2"]
 ADDRESSES = ["192.0.2.1", "2001:db8::2"]
-"""Of most hosts the first; some move."""
+"""Addresses of hosts: most hosts have the first one, and some change theirs."""
 LEASE_SECONDS = 10.0
 PIECES = [1, 2, 1000]
-"""What one call buries at most of hosts that were given up: few enough that a queue of five takes some calls."""
+"""Maximum number of requests of given-up hosts that one call fails; 1 and 2 make a queue of five take several calls."""
 TRAP_SIGNS = 2
-"""Of a trap, that give a host a budget: few enough that two pages have them."""
+"""Number of signs of a trap that give a host a budget; small, so that two pages are enough."""
 UNREACHABLE = {"ending": Ending.RETRY, "error_class": "dns", "news": HostNews(unreachable=True)}
 FOUND: dict[str, Any] = {
     "ending": Ending.DONE,
@@ -89,7 +89,7 @@ HOST_OF: dict[int, str] = {id_: entry(name).host_key for name, id_ in IDS.items(
 
 
 def _all_endings() -> Iterator[dict[str, Any]]:
-    """Outcomes without their lease."""
+    """Yield all outcomes without their lease."""
     for links in ([], ["a/0", "b/1", "a/0"], ["c/2", "c/3", "c/4", "d/1", "e/1"]):
         for items in ([], [NewItem(b"0"), NewItem(b"1", ItemKind.REJECT), NewItem(b"2", ItemKind.PAGE)]):
             need = "browser" if items and "c/2" in links else ""
@@ -103,8 +103,8 @@ def _all_endings() -> Iterator[dict[str, Any]]:
     yield {"ending": Ending.UNCHANGED, "news": HostNews(answered=True, latency_seconds=0.1), "status": 304}
     for latency, status, address in ((0.1, 404, ADDRESSES[0]), (2.0, 404, ADDRESSES[1]), (1.0, 200, "")):
         news = HostNews(answered=True, latency_seconds=latency, address=address)
-        yield {"ending": Ending.DEAD, "error_class": "http_4xx", "news": news, "status": status}
-    yield {"ending": Ending.DEAD, "error_class": "callback", "error": "Traceback", "items": [NewItem(b"errback")]}
+        yield {"ending": Ending.FAILED, "error_class": "http_4xx", "news": news, "status": status}
+    yield {"ending": Ending.FAILED, "error_class": "callback", "error": "Traceback", "items": [NewItem(b"errback")]}
     for touched in (True, False):
         yield {"ending": Ending.EXCLUDED, "error_class": "robots", "touched": touched}
     for seconds in (0.0, 1.0, 4.0):

@@ -1,6 +1,6 @@
-"""The frontier contract as tests: one suite that every backend runs. Needs pytest and pytest-asyncio.
+"""Test suite for the frontier contract, which every backend runs. Needs pytest and pytest-asyncio.
 
-A backend's test module gives a store for each test and subclasses the suite::
+The test module of a backend provides a store for each test and subclasses the suite::
 
     class MyStore(ContractStore):
         def connect(self, job): return my_frontier(self.url, job)
@@ -14,7 +14,7 @@ A backend's test module gives a store for each test and subclasses the suite::
 
     class TestMyFrontier(FrontierContract): ...
 
-Every test is named after what is promised; ``skitter.frontier.contract`` numbers the promises.
+Every test is named after a promise; ``skitter.frontier.contract`` numbers the promises.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ import pytest
 
 _MODULES = (
     "backoff bursts changed_settings client close_claims counters dedup delivered fencing gate given_up_hosts"
-    " host_budgets intakes jars job_states lost_leases needs order outbox per_ip politeness proxies recrawl reports"
-    " resent_calls retries seeding sessions sharing store workers"
+    " host_budgets host_commands intakes jars job_states lost_leases needs order outbox per_ip politeness proxies"
+    " recrawl reports resent_calls retries seeding sessions sharing store workers"
 ).split()
-# Before they are imported, so that a failed assert shows its values here as in any test.
+# Registered before the import, so that a failed assert shows its values here as in any test.
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
 
 from skitter.testing.contract import (  # noqa: E402 - see above
@@ -41,6 +41,7 @@ from skitter.testing.contract import (  # noqa: E402 - see above
     gate,
     given_up_hosts,
     host_budgets,
+    host_commands,
     intakes,
     jars,
     job_states,
@@ -97,6 +98,9 @@ class FrontierContract(
     given_up_hosts.BurialsByOthers,
     host_budgets.HostBudgets,
     host_budgets.TrapBudgets,
+    host_commands.PausedHosts,
+    host_commands.HostsGivenUpByCommand,
+    host_commands.HostLists,
     fencing.Commits,
     fencing.CommitAnswers,
     fencing.Parts,
@@ -128,13 +132,16 @@ class FrontierContract(
     workers.Workers,
     workers.DistinctUrls,
 ):
-    """All promises. Each test gets the fixture ``store``, an empty ``ContractStore``."""
+    """Test suite for the frontier contract. Each test uses the fixture ``store``, an empty ``ContractStore``."""
 
 
 @pytest.mark.asyncio
 class EveryCall(
     fencing.Commits,
     fencing.Parts,
+    host_commands.PausedHosts,
+    host_commands.HostsGivenUpByCommand,
+    host_commands.HostLists,
     intakes.Intakes,
     jars.Jars,
     job_states.Begin,
@@ -154,4 +161,7 @@ class EveryCall(
     workers.DistinctUrls,
     workers.Workers,
 ):
-    """The parts in which every call and every answer occurs: for another way to a store that keeps all promises."""
+    """Parts of the suite that cover every call and every answer.
+
+    For clients that reach a store by another way, if the store itself is tested with all of ``FrontierContract``.
+    """

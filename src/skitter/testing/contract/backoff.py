@@ -23,7 +23,7 @@ async def paused_for(store: ContractStore, client: Client, seconds: float) -> Le
 
 
 class Blocks:
-    """429, 503 and Retry-After."""
+    """Tests of 429, 503 and Retry-After."""
 
     async def test_a_pause_the_host_names_holds_for_every_worker(self, store: ContractStore) -> None:
         first, second = store.client(), store.client()
@@ -95,7 +95,7 @@ class Blocks:
             await client.blocked(lease, 0.1)
             await store.elapse(0.15)
         counts = await client.counts()
-        assert (counts.dead, counts.queued) == (0, 1)
+        assert (counts.failed, counts.queued) == (0, 1)
 
     async def test_each_normal_answer_halves_the_next_pause(self, store: ContractStore) -> None:
         client = store.client()
@@ -132,8 +132,9 @@ class Blocks:
             await store.elapse(DAY)
             await client.answered(await client.one())
         counts = await client.counts()
-        # Each request that met seven blocks in a row is the one that was answered then.
-        assert (counts.dead, counts.done, counts.queued) == (0, rounds, 20 - rounds)
+        # The request that was blocked seven times in a row is also the one that was answered then, so none is lost to
+        # blocks.
+        assert (counts.failed, counts.done, counts.queued) == (0, rounds, 20 - rounds)
 
     async def test_the_back_off_is_forgiven_in_a_new_run(self, store: ContractStore) -> None:
         client = store.client()
@@ -150,7 +151,7 @@ class Blocks:
         client = store.client()
         await client.seeded("a/1", "a/2", host_backoff_seconds=0.5)
         first, second = await client.lease()
-        await client.end(second, Ending.DEAD, error_class="http_4xx")
+        await client.end(second, Ending.FAILED, error_class="http_4xx")
         await client.blocked(first)
         await client.blocked(await paused_for(store, client, 0.5))
         await client.frontier.revive()
@@ -163,12 +164,12 @@ class Blocks:
         await client.seeded(*names, "b/1", per_host=1)
         for _ in range(BLOCK_LIMIT):
             lease = next(lease for lease in await client.lease() if lease.host_key == "http://a.example")
-            assert (await client.counts()).dead == 0
+            assert (await client.counts()).failed == 0
             await client.blocked(lease, 0.1)
             await store.elapse(0.15)
         counts = await client.counts()
-        assert (counts.dead, counts.queued, counts.leased) == (20, 0, 1)
-        assert {record.error_class for record in await client.frontier.dead()} == {"http_4xx"}
+        assert (counts.failed, counts.queued, counts.leased) == (20, 0, 1)
+        assert {record.error_class for record in await client.frontier.failures()} == {"http_4xx"}
         assert await client.frontier.revive() == 20
         assert await client.names("w2") == ["a/0"]
 
@@ -183,9 +184,9 @@ class Blocks:
             await client.blocked(bad, 0.1)
             await client.answered(good)
             await store.elapse(0.15)
-        assert (await client.trace("a/bad")).state == "dead"
+        assert (await client.trace("a/bad")).state == "failed"
         counts = await client.counts()
-        assert (counts.dead, counts.done, counts.queued) == (1, BLOCK_LIMIT, 20 - BLOCK_LIMIT)
+        assert (counts.failed, counts.done, counts.queued) == (1, BLOCK_LIMIT, 20 - BLOCK_LIMIT)
 
     async def test_a_block_survives_a_new_run(self, store: ContractStore) -> None:
         client = store.client()
@@ -200,7 +201,7 @@ class Blocks:
         client = store.client()
         await client.seeded("a/1", "a/2")
         first, second = await client.lease()
-        await client.end(first, Ending.DEAD, error_class="http_4xx")
+        await client.end(first, Ending.FAILED, error_class="http_4xx")
         await client.blocked(second, 1.0)
         assert await client.frontier.revive() == 1
         await paused_for(store, client, 1.0)
@@ -234,7 +235,7 @@ class Unreachable:
         for lease in await client.lease():
             await client.unreachable(lease)
         counts = await client.counts()
-        assert (counts.dead, counts.queued) == (0, 8)
+        assert (counts.failed, counts.queued) == (0, 8)
         attempts = [(await client.trace(f"a/{number}")).attempts for number in range(8)]
         assert sum(attempts) == 1
         await paused_for(store, client, 1.0)
@@ -251,8 +252,8 @@ class Unreachable:
             await client.release(other)
             await client.unreachable(lease, "dns")
         counts = await client.counts()
-        assert (counts.dead, counts.queued, counts.delayed, counts.leased) == (4, 0, 0, 1)
-        classes = {record.url[-1]: record.error_class for record in await client.frontier.dead()}
+        assert (counts.failed, counts.queued, counts.delayed, counts.leased) == (4, 0, 0, 1)
+        classes = {record.url[-1]: record.error_class for record in await client.frontier.failures()}
         assert classes == dict.fromkeys("1234", "dns"), "also the one that waited for its retry"
         await client.end(leases["b/1"])
         assert await client.state() is State.FINISHED
@@ -263,7 +264,7 @@ class Unreachable:
         first, second = await client.lease()
         await client.unreachable(first)
         await client.unreachable(second)
-        assert (await client.counts()).dead == 2
+        assert (await client.counts()).failed == 2
 
     async def test_what_is_in_flight_when_a_host_goes_down_may_still_succeed(self, store: ContractStore) -> None:
         client = store.client()
@@ -279,10 +280,10 @@ class Unreachable:
         for _ in range(2):
             await client.unreachable(await client.one())
             await store.elapse(0.5)
-        assert (await client.counts()).dead == 3
+        assert (await client.counts()).failed == 3
         assert await client.frontier.revive() == 3
         await client.unreachable(await client.one())
-        assert (await client.counts()).dead == 0, "one new failure is not two"
+        assert (await client.counts()).failed == 0, "one new failure is not two"
         await store.elapse(0.5)
         await client.answered(await client.one())
 
@@ -294,10 +295,10 @@ class Unreachable:
             await client.unreachable(bad)
             await client.answered(good)
             await store.elapse(0.5)
-            # Its own attempts are spent by its own failures only.
-            if (await client.trace(names_of([bad])[0])).state == "dead":
+            # A page spends its attempts only by its own failures.
+            if (await client.trace(names_of([bad])[0])).state == "failed":
                 break
-        assert (await client.counts()).dead == 1, "the page, never the host"
+        assert (await client.counts()).failed == 1, "the page, never the host"
 
     @pytest.mark.parametrize("blocks", [1, 4])
     async def test_a_host_that_blocks_can_be_reached(self, store: ContractStore, blocks: int) -> None:
@@ -310,5 +311,5 @@ class Unreachable:
             await client.blocked(await client.one(), 0.1)
             await store.elapse(0.5)
         await client.unreachable(await client.one())
-        assert (await client.trace("a/1")).state == "dead", "its own third attempt"
+        assert (await client.trace("a/1")).state == "failed", "its own third attempt"
         assert (await client.trace("a/2")).state == "queued", "but the host's first failure in a row"

@@ -1,4 +1,4 @@
-"""Promises 4 and 5 within a burst: whose turn it is, and how far ahead of a delay a worker may be granted."""
+"""Promises 4 and 5 within a burst: which host is next, and how far ahead of a delay a worker may be granted."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from skitter.worker.call_state import CallState
 
 DELAY = 0.02
 WINDOW = 0.4
-"""The start window of a request whose worker keeps the delay: of a host where nobody came late."""
+"""Start window of a request whose worker keeps the delay, at a host where no worker was late."""
 FIRST = CallState().next()
 AHEAD = 6
-"""Requests of such a host that its worker has at a time: one, and what fits into 0.1 s."""
+"""Number of requests of such a host that its worker has at a time: one, and those that fit into 0.1 s."""
 
 
 async def in_turn(client: Client, count: int) -> list[str]:
-    """So many requests, one after the other: the next is leased when the one before has ended."""
+    """Lease and end requests one after the other, and return their names."""
     served: list[str] = []
     for _ in range(count):
         lease = await client.one()
@@ -29,7 +29,7 @@ async def in_turn(client: Client, count: int) -> list[str]:
 
 
 class Bursts:
-    """A host is served several times in a row, one request at a time, before others of its priority."""
+    """A host is served several times in a row, one request at a time, before other hosts of its priority."""
 
     async def test_a_host_is_served_again_until_its_burst_is_used_up(self, store: ContractStore) -> None:
         store.needs_order_across_hosts()
@@ -71,7 +71,7 @@ class Bursts:
         assert hosts[4] != hosts[0]
 
     async def test_one_request_at_a_time_goes_before_other_hosts(self, store: ContractStore) -> None:
-        """More would need more connections, and these are what a burst saves."""
+        """More would need more connections, and a burst is meant to save connections."""
         store.needs_order_across_hosts()
         client = store.client()
         await client.seeded(*(f"{host}/{page}" for host in "abc" for page in range(3)))
@@ -94,7 +94,7 @@ class Bursts:
         assert await in_turn(client, 3) == ["b/1", "a/2", "a/3"]
 
     async def test_each_host_that_is_ready_is_served_within_the_bound(self, store: ContractStore) -> None:
-        """While a host waits, each other one gets what is left of its burst and one burst more, at most."""
+        """While a host waits, each other host gets the rest of its burst and one more burst at most."""
         store.needs_order_across_hosts()
         client = store.client()
         hosts = [f"h{number}" for number in range(6)]
@@ -113,7 +113,7 @@ class Bursts:
         await client.begin(fresh=True)
         seeding = await client.one()
         await client.end(seeding, links=["b/1", "a/1", "a/2", "b/2"])
-        # b was never served, and a before it.
+        # b was never served, and a was served before.
         assert await in_turn(client, 4) == ["b/1", "b/2", "a/1", "a/2"]
 
 
@@ -146,7 +146,7 @@ class Pacing:
         assert names_of(committed.grant.leases) == [f"a/{AHEAD:02}", f"a/{AHEAD + 1:02}"]
 
     async def test_a_worker_that_shows_no_work_of_the_host_is_not_granted_ahead(self, store: ContractStore) -> None:
-        """It may have been killed and started again under its name, and know nothing of what it has just sent."""
+        """The worker may have been killed and restarted under its name, and know nothing of what it has just sent."""
         client, leases = await self.paced(store)
         await client.commit(*[await client.outcome(lease) for lease in leases], worker="w1")
         await store.elapse(0.2)
@@ -187,7 +187,7 @@ class Pacing:
         assert committed.grant.leases == []
 
     async def test_what_goes_back_unsent_does_not_make_the_host_due(self, store: ContractStore) -> None:
-        """The worker may have sent another one this instant."""
+        """The worker may have sent another request at this instant."""
         client, leases = await self.paced(store)
         await client.release(leases[-1])
         assert await client.names("w2") == await client.names("w1") == []

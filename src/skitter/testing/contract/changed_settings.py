@@ -1,4 +1,4 @@
-"""Settings that change while the job runs: for all workers, from the next call on."""
+"""Settings that change while the job runs, for all workers and from the next call on."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from skitter.testing.contract.client import Client, names_of
 from skitter.testing.contract.store import ContractStore
 
 WINDOW = 0.05
-"""The start window of a host before any worker came late."""
+"""Start window of a host where no worker was late yet."""
 LONGER_WINDOW = 0.4
-"""What is added to a delay that was shortened: nothing is known of the last request's own window."""
+"""Time added to a shortened delay, because the start window of the last request is not known."""
 TICK = 0.005
 
 
@@ -61,7 +61,7 @@ class ChangedSettings:
         await client.seeded("a/1", "a/2", "b/1", "b/2", delay_seconds=1000)
         assert sorted(await client.names()) == ["a/1", "b/1"]
         await client.frontier.change_settings({"delay_seconds": 0})
-        # One more call may be needed, as for anything that is done for others.
+        # One more call may be needed, as for all housekeeping.
         assert sorted(await client.names() + await client.names()) == ["a/2", "b/2"]
 
     async def test_a_shorter_delay_reaches_hosts_that_are_full_or_idle(self, store: ContractStore) -> None:
@@ -92,7 +92,7 @@ class ChangedSettings:
         hosts = 2 * BATCH + 200
         await client.add(*(f"h{number}/{page}" for number in range(hosts) for page in (1, 2)))
         while (await client.counts()).done < hosts:
-            # Those that are due at the same time come together, and others must not be left out for that.
+            # Hosts that are due at the same time are handled together; this must not leave out other hosts.
             await client.end_all(await client.lease())
             await store.elapse(TICK)
         await client.frontier.change_settings({"delay_seconds": 1})
@@ -121,7 +121,7 @@ class ChangedSettings:
         await first.seeded(*(f"h{number}/1" for number in range(30)))
         await first.frontier.change_settings({"max_in_flight": 6})
         held = await first.lease("w1", 2) + await second.lease("w2")
-        # In shards each has its part, and cannot give it to another.
+        # In a job with shards, each shard has its part of the limit and cannot give it to another.
         assert len(held) == 6 or (2 < len(held) < 6 and not store.order_across_hosts)
         assert await first.names("w1") == []
         await second.end(held[0])
@@ -166,7 +166,7 @@ class ChangedSettings:
         [
             (
                 {"dedup": "bloom"},
-                "cannot be changed while a job runs: dedup, what is remembered of pages depends on it",
+                "cannot be changed while a job runs: dedup, the record of seen pages depends on it",
             ),
             ({"recrawl": "all"}, "cannot be changed while a job runs: recrawl"),
             ({"timeout_seconds": 5}, "cannot be changed while a job runs: timeout_seconds, workers read it when they"),
@@ -201,10 +201,10 @@ class ChangedSettings:
 
 
 class RememberedChanges:
-    """What was changed is told, and kept by a command that resumes the run."""
+    """Changes are reported, and a command that resumes the run keeps them."""
 
     async def changed(self, client: Client) -> tuple[Any, dict[str, Any]]:
-        """The delay, and what the job tells of changes."""
+        """Return the delay, and the changes that the job reports."""
         spec = (await client.frontier.job()).spec
         return spec.settings["delay_seconds"], spec.changed_from
 

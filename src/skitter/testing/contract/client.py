@@ -1,4 +1,4 @@
-"""A frontier client for tests: it takes short names, and checks the counts after every step."""
+"""Frontier client for tests. It accepts short names and checks the counts after every step."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ EVERYTHING = 1000
 
 
 class Client:
-    """Requests are called by host and path: ``a/1`` is ``http://a.example/1``.
+    """Frontier client for tests that names requests by host and path: ``a/1`` is ``http://a.example/1``.
 
-    After each step it looks at two promises that hold at every moment: the counts sum to what was ever
-    added (``seen`` is shared by the clients of a job), and finished is said if and only if it is true.
+    After each step it checks two invariants: the counts sum to the number of requests ever added (``seen`` is shared by
+    the clients of a job), and the job is reported as finished if and only if it is.
     """
 
     def __init__(self, frontier: Frontier, job: str, seen: set[int], settings: Mapping[str, Any] | None = None) -> None:
@@ -37,7 +37,7 @@ class Client:
     def spec(
         self, seeds: Sequence[str] = (), arguments: Mapping[str, str] | None = None, spider: str = "", **settings: Any
     ) -> JobSpec:
-        """Begin a job, by default one that does not obey robots.txt."""
+        """Return the specification of a job, by default of one that does not obey robots.txt."""
         return JobSpec(
             name=self._job,
             spider=spider,
@@ -74,7 +74,7 @@ class Client:
         return await self.frontier.counts()
 
     async def check(self) -> None:
-        """Check the invariants of the counts, which hold at every moment."""
+        """Check the invariants of the counts."""
         counts, job = await self.frontier.counts(), await self.frontier.job()
         assert counts.seen == len(self._seen), "the counts sum to what was added"
         assert min(counts.queued, counts.delayed, counts.leased) >= 0
@@ -103,7 +103,7 @@ class Client:
         return new
 
     def remember(self, entries: Iterable[Entry]) -> None:
-        """Note entries that were added without this client."""
+        """Register entries that were added without this client."""
         self._seen.update(entry.id for entry in entries)
 
     async def trace(self, name: str) -> Trace:
@@ -115,15 +115,15 @@ class Client:
     # ---- leases
 
     def has_slots(self, worker: str, slots: int) -> None:
-        """From now on the worker says how many leases it works on at a time."""
+        """Make the worker report how many leases it processes at a time from now on."""
         self._calls[worker] = CallState(slots)
 
     def serves(self, worker: str, *needs: str) -> None:
-        """From now on the worker says that it can serve these needs."""
+        """Make the worker report that it can serve these needs from now on."""
         self._calls[worker].needs = needs
 
     def next_call(self, worker: str) -> Call:
-        """What its next call carries, for a test that calls the frontier itself."""
+        """Return the ``Call`` of its next call, for a test that calls the frontier directly."""
         return self._calls[worker].next()
 
     async def grant(self, worker: str = "w", limit: int = EVERYTHING) -> Grant:
@@ -137,7 +137,7 @@ class Client:
         return (await self.grant(worker, limit)).leases
 
     async def names(self, worker: str = "w", limit: int = EVERYTHING) -> list[str]:
-        """Lease, and return the leases by name."""
+        """Lease requests and return their names."""
         return names_of(await self.lease(worker, limit))
 
     async def one(self, worker: str = "w") -> Lease:
@@ -156,7 +156,7 @@ class Client:
         return lost
 
     async def relieve(self, worker: str, page: Lease, pause_seconds: float = 0.0) -> int:
-        """Relieve a worker that is held by a page."""
+        """Release the other leases of a worker that is blocked by a page."""
         back = await self.frontier.relieve_worker(worker, page, pause_seconds)
         await self.check()
         return back
@@ -171,7 +171,7 @@ class Client:
         items: Sequence[bytes | NewItem] = (),
         **fields: Any,
     ) -> Outcome:
-        """``items``: bytes are records."""
+        """Return an outcome. Items given as bytes are records."""
         new_items = [item if isinstance(item, NewItem) else NewItem(item) for item in items]
         return Outcome(lease=lease, ending=ending, links=await self.entries(links), items=new_items, **fields)
 
@@ -186,12 +186,12 @@ class Client:
         return committed
 
     async def end(self, lease: Lease, ending: Ending = Ending.DONE, links: Sequence[str] = (), **fields: Any) -> bool:
-        """Commit one outcome; whether it was accepted."""
+        """Commit one outcome and return whether it was accepted."""
         committed = await self.commit(await self.outcome(lease, ending, links, **fields))
         return committed.accepted == [True]
 
     async def end_all(self, leases: Iterable[Lease], ending: Ending = Ending.DONE) -> None:
-        """Commit many, all accepted."""
+        """Commit outcomes and assert that all are accepted."""
         committed = await self.commit(*[Outcome(lease=lease, ending=ending) for lease in leases])
         assert all(committed.accepted)
 
@@ -223,7 +223,7 @@ class Client:
     # ---- items
 
     async def records(self, target: str = "out", owner: str = "me") -> list[bytes]:
-        """Return the records that the sink lacks, and record no progress."""
+        """Return the undelivered records of the sink without recording progress."""
         return [item.record for item in await self.items(target, owner)]
 
     async def items(self, target: str = "out", owner: str = "me", limit: int = EVERYTHING) -> list[Item]:
@@ -238,7 +238,7 @@ def url_of(name: str) -> str:
 
 
 def name_of(lease: Lease) -> str:
-    """``a/1`` for a page, ``robots:a`` for a gate, ``seeding``."""
+    """Return the short name: ``a/1`` for a page, ``robots:a`` for a gate, or ``seeding``."""
     if lease.work is Work.SEED:
         return "seeding"
     if lease.work is Work.ROBOTS:

@@ -1,4 +1,4 @@
-"""The end of a run that has ``on_close``: one owner at a time calls it, and it is called before the next run."""
+"""The end of a run with ``on_close``: one owner at a time calls it, and it is called before the next run."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def _seeded(client: Client, *names: str) -> None:
 
 
 class CloseClaims:
-    """``claim_close``, and stops with a reason."""
+    """Tests of ``claim_close``, and of stops with a reason."""
 
     async def test_nothing_is_to_be_closed_before_the_end(self, store: ContractStore) -> None:
         client = store.client()

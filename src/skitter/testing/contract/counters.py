@@ -1,4 +1,4 @@
-"""Counters of spiders and hooks: added with the outcome of a page, once, and bounded."""
+"""Counters of spiders and hooks: added with the outcome of a page, once, and limited in number."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skitter.testing.contract.store import ContractStore
 
 
 class Counters:
-    """What pages count adds up over the cluster, and is fenced as everything of an outcome is."""
+    """The counts of pages are summed over the cluster, and fenced like everything else in an outcome."""
 
     async def test_counts_of_all_workers_add_up(self, store: ContractStore) -> None:
         first, second = store.client(), store.client()
@@ -25,7 +25,7 @@ class Counters:
     async def test_every_ending_counts(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1", "b/1", "c/1")
-        endings = (Ending.RETRY, Ending.DEAD, Ending.EXCLUDED)
+        endings = (Ending.RETRY, Ending.FAILED, Ending.EXCLUDED)
         for lease, ending in zip(await client.lease(), endings, strict=True):
             assert await client.end(lease, ending, tally={"stat:seen": 1}, error_class="dropped", error="too old")
         assert (await client.frontier.report()).stats == {"seen": 3}

@@ -1,4 +1,4 @@
-"""Promise 3: exact dedup; and the hosts that a seed permits."""
+"""Promise 3: exact dedup; also the hosts that a seed permits."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Dedup:
         assert (await client.frontier.report()).tally["duplicates"] == 2
 
     async def test_duplicates_that_a_worker_did_not_know_are_told_apart(self, store: ContractStore) -> None:
-        """How much of its work the frontier is spared is what a worker's memory of URLs is for."""
+        """The two counts show how much work of the frontier a worker's memory of URLs saves."""
         client = store.client()
         await client.seeded("a/1")
         await client.end(await client.one(), links=["a/1", "b/2", "b/2"], tally={"duplicates": 5})

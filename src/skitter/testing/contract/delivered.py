@@ -34,13 +34,13 @@ async def deliver(client: Client, target: str = "out", *, limit: int = 100_000) 
 
 
 async def queued(client: Client, entries: Sequence[Entry]) -> int:
-    """In a new run: how many of the entries are new in it."""
+    """Begin a new run and return how many of the entries are new in it."""
     assert await client.begin(fresh=True, sinks=["out"], dedup_scope="job") is Begun.RERUN
     return await client.frontier.add(entries)
 
 
 class Delivered:
-    """What was delivered is remembered by the job, and nothing else is."""
+    """The job remembers pages that were delivered, and no others."""
 
     async def test_a_delivered_page_is_not_queued_by_a_later_run(self, store: ContractStore) -> None:
         client = store.client()

@@ -1,4 +1,4 @@
-"""Promise 2: one effect. Commits, epochs, parts."""
+"""Promise 2: one effect, for commits, epochs and parts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skitter.testing.contract.store import ContractStore
 class Commits:
     """Ack, links, items and host news take effect together or not at all."""
 
-    @pytest.mark.parametrize("ending", ["done", "redirected", "dead", "excluded"])
+    @pytest.mark.parametrize("ending", ["done", "redirected", "failed", "excluded"])
     async def test_each_ending_is_counted_in_its_place(self, store: ContractStore, ending: str) -> None:
         client = store.client()
         await client.seeded("a/1")
@@ -125,7 +125,7 @@ class Commits:
         assert (await client.commit(want=0)).grant is None
 
     async def test_a_late_commit_that_nobody_forestalled_is_accepted(self, store: ContractStore) -> None:
-        """Also when it asks for more, and so reaps first."""
+        """This also holds for a commit that asks for more leases, and so reaps first."""
         client = store.client()
         await client.seeded("a/1", "a/2", lease_seconds=1.0, per_host=1)
         lease = await client.one()
@@ -231,7 +231,7 @@ class Parts:
         assert await client.records() == [b"0", b"1", b"2"]
 
     async def test_a_part_that_comes_again_is_staged_once(self, store: ContractStore) -> None:
-        """Its answer was lost on the way, and so it was sent again."""
+        """The part is sent again because its answer was lost."""
         client = store.client()
         await client.seeded("a/1")
         await client.frontier.open_sink("out", "me")
@@ -272,7 +272,7 @@ class Parts:
         items = await client.items()
         assert [(item.place, item.record) for item in items] == [(0, b"new 0"), (1, b"new 1")]
 
-    @pytest.mark.parametrize("ending", ["retry", "dead", "excluded", "released", "lost"])
+    @pytest.mark.parametrize("ending", ["retry", "failed", "excluded", "released", "lost"])
     async def test_a_page_that_does_not_end_done_leaves_no_items_of_its_parts(
         self, store: ContractStore, ending: str
     ) -> None:

@@ -14,7 +14,7 @@ FORBID = b"User-agent: *\nDisallow: /private"
 
 
 async def gated(client: Client, *names: str, **settings: Any) -> None:
-    """A job that obeys robots.txt."""
+    """Begin and seed a job that obeys robots.txt."""
     await client.seeded(*names, obey_robots=True, **settings)
 
 
@@ -141,9 +141,9 @@ class BrokenGate:
                 await store.elapse(pause - 0.1)
                 assert [name for name in await client.names() if "a" in name] == []
                 await store.elapse(0.15)
-        assert (await client.counts()).dead == 2
-        dead = await client.frontier.dead("dns")
-        assert [record.attempts for record in dead] == [0, 0], "it burnt no attempt of theirs"
+        assert (await client.counts()).failed == 2
+        failed = await client.frontier.failures("dns")
+        assert [record.attempts for record in failed] == [0, 0], "it burnt no attempt of theirs"
         assert await client.frontier.revive("dns") == 2
         await store.elapse(5)
         assert "robots:a" in await client.names()
@@ -192,7 +192,7 @@ class BrokenGate:
         both = ["robots:evil", "robots:good"]
         alone = [["robots:evil"]] * LOSSES_WHILE_ALONE
         assert fates == [both] * LOSSES_BEFORE_ALONE + alone, "suspects are leased alone"
-        assert [record.error_class for record in await client.frontier.dead()] == ["lost", "lost"]
+        assert [record.error_class for record in await client.frontier.failures()] == ["lost", "lost"]
         assert (await client.counts()).done == 1
 
     async def test_a_gate_that_was_lost_beside_a_killer_costs_its_host_nothing(self, store: ContractStore) -> None:
@@ -209,7 +209,7 @@ class BrokenGate:
             for lease in leases:
                 await (client.open_gate(lease) if lease.work is Work.ROBOTS else client.end(lease))
         counts = await client.counts()
-        assert (counts.done, counts.dead) == (1, 3)
+        assert (counts.done, counts.failed) == (1, 3)
 
     async def test_a_gate_that_learns_nothing_opens_nothing(self, store: ContractStore) -> None:
         client = store.client()
@@ -243,7 +243,7 @@ class LastCopy:
         assert (page.work, page.robots_version) == (Work.PAGE, version)
         records = await client.frontier.robots(["http://a.example"])
         assert records["http://a.example"].text == FORBID
-        assert (await client.counts()).dead == 0
+        assert (await client.counts()).failed == 0
 
     async def test_that_there_was_no_file_is_a_good_copy_too(self, store: ContractStore) -> None:
         client = store.client()
@@ -282,7 +282,7 @@ class LastCopy:
         await store.elapse(0.15)
         assert await client.unreachable(await client.one())
         counts = await client.counts()
-        assert (counts.dead, counts.excluded, counts.queued) == (2, 0, 0)
+        assert (counts.failed, counts.excluded, counts.queued) == (2, 0, 0)
         assert await client.frontier.revive() == 2
 
     async def test_the_last_good_copy_survives_a_restart_and_the_run(self, store: ContractStore) -> None:
@@ -306,7 +306,7 @@ class LastCopy:
         await gated(client, "a/1", "a/2", max_attempts=1)
         assert await client.unreachable(await client.one(), "http_5xx")
         counts = await client.counts()
-        assert (counts.dead, counts.excluded) == (2, 0)
+        assert (counts.failed, counts.excluded) == (2, 0)
         assert await client.frontier.revive("http_5xx") == 2
         await store.elapse(1.1)
         assert await client.names() == ["robots:a"], "it still has no copy"

@@ -1,4 +1,4 @@
-"""Given-up hosts: a long queue is buried in pieces, at most ``BATCH`` requests per call (promise 7)."""
+"""Given-up hosts: a long queue fails in batches, at most ``BATCH`` requests per call (promise 7)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from skitter.testing.contract.client import Client, name_of, names_of
 from skitter.testing.contract.store import ContractStore
 
 MANY = 2 * BATCH + 200
-"""Requests that wait for the host. Three pieces: the first in the call that gives it up, two with later calls."""
+"""Requests that wait for the host. Three batches: the first in the call that gives it up, two in later calls."""
 
 
 def names(host: str, count: int) -> list[str]:
@@ -20,41 +20,41 @@ def names(host: str, count: int) -> list[str]:
 async def given_up(
     client: Client, waiting: int = MANY, others: tuple[str, ...] = (), in_flight: int = 0, burst_pages: int = 16
 ) -> list[Lease]:
-    """Host ``a`` is given up while so many wait for it; the leases of it that are still in flight."""
+    """Give up host ``a`` while that many requests wait for it, and return its leases that are still in flight."""
     settings = {"per_host": in_flight + 1, "max_attempts": 1, "burst_pages": burst_pages}
     await client.seeded(*names("a", waiting + in_flight + 1), *others, **settings)
     leases = [lease for lease in await client.lease("a", in_flight + 1) if lease.host_key == "http://a.example"]
     await client.unreachable(leases[0])
     counts = await client.counts()
-    assert 1 < counts.dead <= 1 + BATCH, "a piece, and the page itself"
+    assert 1 < counts.failed <= 1 + BATCH, "a piece, and the page itself"
     return leases[1:]
 
 
 async def buried(client: Client) -> None:
-    """Lease until nothing of the host is queued."""
+    """Call ``reap`` until nothing of the host is queued."""
     for _ in range(MANY // BATCH + 1):
         await client.frontier.reap()
         await client.check()
 
 
 class BuriedQueues:
-    """A queue is buried in pieces, with the same result as in one step."""
+    """A queue fails in batches, with the same result as in one step."""
 
     async def test_each_call_buries_a_piece_and_the_last_one_ends_the_job(self, store: ContractStore) -> None:
         client = store.client()
         await given_up(client)
-        dead = (await client.counts()).dead
-        while dead <= MANY:
+        failed = (await client.counts()).failed
+        while failed <= MANY:
             grant = await client.grant()
             counts = await client.counts()
-            assert 0 < counts.dead - dead <= BATCH
-            assert (grant.leases, counts.queued) == ([], MANY + 1 - counts.dead)
+            assert 0 < counts.failed - failed <= BATCH
+            assert (grant.leases, counts.queued) == ([], MANY + 1 - counts.failed)
             assert (grant.state == State.FINISHED) == (counts.queued == 0)
             assert counts.queued == 0 or grant.ask_again_seconds == 0, "there is more to bury"
-            dead = counts.dead
+            failed = counts.failed
         assert (await client.frontier.report()).errors == {"connect": MANY + 1}
-        (first,) = await client.frontier.dead(limit=1)
-        of_the_queue = await client.frontier.dead(after=first.position, limit=MANY)
+        (first,) = await client.frontier.failures(limit=1)
+        of_the_queue = await client.frontier.failures(after=first.position, limit=MANY)
         assert {(record.error_class, record.error) for record in of_the_queue} == {
             ("connect", "the host is down: refused")
         }
@@ -62,9 +62,9 @@ class BuriedQueues:
     async def test_reaping_buries_too(self, store: ContractStore) -> None:
         client = store.client()
         await given_up(client)
-        before = (await client.counts()).dead
+        before = (await client.counts()).failed
         assert await client.frontier.reap() == 0
-        assert before < (await client.counts()).dead <= before + BATCH
+        assert before < (await client.counts()).failed <= before + BATCH
 
     async def test_one_call_buries_one_piece_of_all_hosts_together(self, store: ContractStore) -> None:
         client = store.client()
@@ -78,21 +78,21 @@ class BuriedQueues:
         news = HostNews(unreachable=True)
         down = [await client.outcome(lease, Ending.RETRY, error_class="connect", news=news) for lease in leases]
         await client.commit(*down, want=10)
-        dead = (await client.counts()).dead
-        # Where hosts are in several places, each of them buries a piece.
+        failed = (await client.counts()).failed
+        # If the hosts are in several shards, each shard fails one batch.
         piece = BATCH if store.order_across_hosts else BATCH * len(hosts)
-        assert dead <= piece + len(hosts)
-        while dead < len(hosts) * share:
+        assert failed <= piece + len(hosts)
+        while failed < len(hosts) * share:
             await client.grant()
             counts = await client.counts()
-            assert 0 < counts.dead - dead <= piece
-            dead = counts.dead
+            assert 0 < counts.failed - failed <= piece
+            failed = counts.failed
         assert await client.state() is State.FINISHED
 
     async def test_a_queue_of_one_piece_dies_at_once_and_what_comes_later_lives(self, store: ContractStore) -> None:
         client = store.client()
         await given_up(client, BATCH)
-        assert (await client.counts()).dead == BATCH + 1
+        assert (await client.counts()).failed == BATCH + 1
         assert await client.state() is State.FINISHED
         await client.add("a/new")
         assert await client.names() == [], "the host rests"
@@ -105,7 +105,7 @@ class BuriedQueues:
         for _ in range(2):
             assert len(await client.lease("lost", 50)) == 50
             assert await client.lose("lost") == 50
-        # Suspects go first, and alone: of each host one that is older than what shall be delayed.
+        # Suspects are granted first, and alone: this is the oldest one of its host, which is delayed now.
         lease = await client.one()
         assert names_of([lease]) == ["a/0"]
         await client.retry(lease, 1000)
@@ -117,7 +117,7 @@ class BuriedQueues:
             await store.elapse(60)
         await buried(client)
         counts = await client.counts()
-        assert (counts.dead, counts.delayed, counts.queued) == (BATCH + 300, 0, 2)
+        assert (counts.failed, counts.delayed, counts.queued) == (BATCH + 300, 0, 2)
 
     async def test_what_was_delayed_once_is_not_buried_for_it(self, store: ContractStore) -> None:
         client = store.client()
@@ -134,7 +134,7 @@ class BuriedQueues:
         await store.elapse(60)
         for lease in await client.lease(limit=1):
             await client.unreachable(lease)
-        assert {record.url[-1] for record in await client.frontier.dead()} == {"2", "3", "4"}
+        assert {record.url[-1] for record in await client.frontier.failures()} == {"2", "3", "4"}
         assert await client.state() is State.FINISHED
 
     async def test_what_is_to_be_leased_alone_is_not_leased_meanwhile(self, store: ContractStore) -> None:
@@ -147,7 +147,7 @@ class BuriedQueues:
         assert await client.names() == []
         assert (await client.counts()).queued > 0, "there is more to bury"
         await buried(client)
-        assert (await client.counts()).dead == MANY + 2
+        assert (await client.counts()).failed == MANY + 2
 
     async def test_other_hosts_are_served_in_their_order_meanwhile(self, store: ContractStore) -> None:
         client = store.client()
@@ -165,8 +165,8 @@ class BuriedQueues:
         assert await client.add("a/new", priority=9) == 1
         assert (await client.trace("a/new")).state == "queued"
         await buried(client)
-        assert (await client.trace("a/new")).state == "dead"
-        assert (await client.counts()).dead == MANY + 2
+        assert (await client.trace("a/new")).state == "failed"
+        assert (await client.counts()).failed == MANY + 2
         assert await client.state() is State.FINISHED
 
     async def test_what_comes_back_meanwhile_is_buried_with_the_rest(self, store: ContractStore) -> None:
@@ -177,7 +177,7 @@ class BuriedQueues:
         assert await client.lose("a") == len(lost) == 2
         await buried(client)
         counts = await client.counts()
-        assert (counts.dead, counts.unfinished) == (MANY + 5, 0)
+        assert (counts.failed, counts.unfinished) == (MANY + 5, 0)
 
     async def test_what_comes_back_in_the_same_commit_dies_with_it(self, store: ContractStore) -> None:
         client = store.client()
@@ -189,7 +189,7 @@ class BuriedQueues:
             await client.outcome(slow, Ending.RETRY, error_class="timeout", retry_seconds=1000),
             await client.outcome(down, Ending.RETRY, error_class="connect", news=HostNews(unreachable=True)),
         )
-        assert (await client.counts()).dead == 3
+        assert (await client.counts()).failed == 3
         assert await client.state() is State.FINISHED
 
     async def test_what_is_in_flight_may_fail_as_the_rest_did(self, store: ContractStore) -> None:
@@ -197,23 +197,23 @@ class BuriedQueues:
         (lease,) = await given_up(client, in_flight=1)
         await client.unreachable(lease)
         await buried(client)
-        assert (await client.counts()).dead == MANY + 2
+        assert (await client.counts()).failed == MANY + 2
         assert await client.state() is State.FINISHED
 
 
 class InterruptedBurials:
-    """A burial that is ended early leaves the remaining queue in its order."""
+    """If an answer or a revived request ends the failing of a queue early, the rest stays queued in its order."""
 
     async def test_an_answer_saves_what_is_not_yet_buried(self, store: ContractStore) -> None:
         client = store.client()
         (lease,) = await given_up(client, in_flight=1)
         await client.answered(lease)
-        dead = (await client.counts()).dead
+        failed = (await client.counts()).failed
         await buried(client)
         counts = await client.counts()
-        assert (counts.dead, counts.queued, counts.done) == (dead, MANY + 1 - dead, 1)
+        assert (counts.failed, counts.queued, counts.done) == (failed, MANY + 1 - failed, 1)
         await store.elapse(60)
-        assert await client.names(limit=1) == [f"a/{dead + 1}"]
+        assert await client.names(limit=1) == [f"a/{failed + 1}"]
 
     async def test_an_answer_after_the_end_brings_nobody_back(self, store: ContractStore) -> None:
         client = store.client()
@@ -221,26 +221,26 @@ class InterruptedBurials:
         await buried(client)
         await client.answered(lease)
         counts = await client.counts()
-        assert (counts.dead, counts.done, counts.unfinished) == (MANY + 1, 1, 0)
+        assert (counts.failed, counts.done, counts.unfinished) == (MANY + 1, 1, 0)
 
     async def test_revive_saves_what_is_not_yet_buried(self, store: ContractStore) -> None:
         client = store.client()
         await given_up(client)
-        dead = (await client.counts()).dead
-        assert await client.frontier.revive() == dead
+        failed = (await client.counts()).failed
+        assert await client.frontier.revive() == failed
         await buried(client)
         counts = await client.counts()
-        assert (counts.dead, counts.queued) == (0, MANY + 1)
+        assert (counts.failed, counts.queued) == (0, MANY + 1)
         await store.elapse(60)
         assert await client.names("a", limit=1) == ["a/0"]
 
     async def test_reviving_one_request_gives_its_host_a_new_chance(self, store: ContractStore) -> None:
         client = store.client()
         await given_up(client)
-        dead = (await client.counts()).dead
+        failed = (await client.counts()).failed
         assert await client.frontier.revive(ids=[await client.id("a/5")]) == 1
         await buried(client)
-        assert (await client.counts()).queued == MANY + 2 - dead
+        assert (await client.counts()).queued == MANY + 2 - failed
 
     async def test_what_is_left_has_the_priority_of_its_best_request(self, store: ContractStore) -> None:
         client = store.client()
@@ -268,7 +268,7 @@ class InterruptedBurials:
 
 
 class BurialsByOthers:
-    """Workers that bury a queue may die, or others may go on, between two pieces."""
+    """Workers may die between two batches of a failing queue, and other workers may continue."""
 
     async def test_another_process_goes_on_with_it(self, store: ContractStore) -> None:
         await given_up(store.client())
@@ -283,7 +283,7 @@ class BurialsByOthers:
         await client.release(lease)
         assert await client.tell(Command.RESUME) is State.RUNNING
         await buried(client)
-        assert (await client.counts()).dead == MANY + 2
+        assert (await client.counts()).failed == MANY + 2
         assert await client.state() is State.FINISHED
 
     async def test_a_job_that_is_paused_may_end(self, store: ContractStore) -> None:

@@ -1,4 +1,4 @@
-"""Host budgets: pages of a host per run, over the whole cluster; further requests of the host are excluded."""
+"""Host budgets: maximum pages of a host per run in the whole cluster; further requests of the host are excluded."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ class HostBudgets:
     async def test_only_pages_that_end_done_spend_it(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded(*names("a", 9), max_pages_per_host=4, per_host=4)
-        dead, redirected, excluded, retried = await client.lease()
-        await client.end(dead, Ending.DEAD, error_class="http_4xx")
+        failed, redirected, excluded, retried = await client.lease()
+        await client.end(failed, Ending.FAILED, error_class="http_4xx")
         await client.end(redirected, Ending.REDIRECTED, links=["a/target"])
         await client.end(excluded, Ending.EXCLUDED, error_class="robots", touched=False)
         await client.retry(retried)
@@ -93,7 +93,7 @@ class HostBudgets:
         assert len(troubles) == 2, "each is told once"
         await settled(client)
         counts = await client.counts()
-        assert (counts.done, counts.excluded, counts.dead) == (4, 3, 0)
+        assert (counts.done, counts.excluded, counts.failed) == (4, 3, 0)
         assert await client.state() is State.FINISHED
         trace = await client.trace("a/4")
         assert (trace.state, trace.error_class) == ("excluded", RULE)
@@ -139,7 +139,7 @@ class HostBudgets:
         for _ in range(2):
             await client.lease("dies", 1)
             await client.lose("dies")
-        # a/2 is a suspect now, and goes first and alone.
+        # a/2 is a suspect now, so it is granted first, and alone.
         lease = await client.one()
         assert name_of(lease) == "a/2"
         await client.release(lease)
@@ -258,14 +258,14 @@ class HostBudgets:
     async def test_what_is_revived_is_excluded_where_the_budget_is_spent(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1", "a/2", max_pages_per_host=1)
-        await client.end(await client.one(), Ending.DEAD, error_class="http_4xx")
+        await client.end(await client.one(), Ending.FAILED, error_class="http_4xx")
         await client.end(await client.one())
         assert await client.state() is State.FINISHED
         assert await client.frontier.revive() == 1
         await settled(client)
         assert (await client.trace("a/1")).error_class == RULE
         counts = await client.counts()
-        assert (counts.done, counts.dead, counts.excluded) == (1, 0, 1)
+        assert (counts.done, counts.failed, counts.excluded) == (1, 0, 1)
 
     async def test_a_host_that_is_down_has_a_queue_of_dead_ones(self, store: ContractStore) -> None:
         client = store.client()
@@ -273,7 +273,7 @@ class HostBudgets:
         await client.end(await client.one())
         await client.unreachable(await client.one())
         counts = await client.counts()
-        assert (counts.done, counts.dead, counts.excluded) == (1, 3, 0)
+        assert (counts.done, counts.failed, counts.excluded) == (1, 3, 0)
 
     async def test_a_gate_is_not_a_page(self, store: ContractStore) -> None:
         client = store.client()
@@ -299,7 +299,7 @@ class HostBudgets:
             done = 0
             while (grant := await client.frontier.lease(worker, 3)).state is State.RUNNING:
                 for turn, lease in enumerate(grant.leases):
-                    ending = Ending.DONE if (lease.epoch + turn) % 3 else Ending.DEAD
+                    ending = Ending.DONE if (lease.epoch + turn) % 3 else Ending.FAILED
                     outcome = await client.outcome(lease, ending, error_class="" if ending is Ending.DONE else "x")
                     committed = await client.frontier.commit(worker, [outcome])
                     done += committed.accepted[0] and ending is Ending.DONE
@@ -308,7 +308,7 @@ class HostBudgets:
         done = await asyncio.gather(*(work(f"w{number}", client) for number, client in enumerate(clients)))
         counts = await clients[0].counts()
         assert sum(done) == counts.done == 22
-        assert counts.excluded == 80 - counts.done - counts.dead
+        assert counts.excluded == 80 - counts.done - counts.failed
         assert await clients[0].state() is State.FINISHED
 
 

@@ -1,4 +1,4 @@
-"""Intakes: sources that requests come from, which keep a job from finishing until they are closed."""
+"""Intakes: sources of requests that keep a job from finishing until they are closed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ SOURCE = "redis://localhost/0#urls"
 
 
 async def seen(client: Client, source: str = SOURCE) -> IntakeSeen:
-    """The intake, which the report has as well."""
+    """Return an intake, after a check that the report lists the same intakes."""
     intakes = await client.frontier.intakes()
     assert (await client.frontier.report()).intakes == intakes
     return next(intake for intake in intakes if intake.source == source)
 
 
 class Intakes:
-    """An intake is open from the first call on, whoever dies, until it is closed."""
+    """An intake is open from the first call until it is closed, whichever processes die."""
 
     async def test_a_job_without_intakes_has_none(self, store: ContractStore) -> None:
         client = store.client()
@@ -135,7 +135,7 @@ class IntakeReaders:
             await client.frontier.open_intake(SOURCE, owner)
         told = IntakeProgress(read=10, added=6, dead_letters=1, backlog=90, lag_seconds=1.5, paused="max_queued")
         assert await client.frontier.tell_intake(SOURCE, "r1", told)
-        assert await client.frontier.tell_intake(SOURCE, "r2", IntakeProgress(read=5, added=5, trouble="away"))
+        assert await client.frontier.tell_intake(SOURCE, "r2", IntakeProgress(read=5, added=5, trouble="unavailable"))
         expected = IntakeSeen(
             source=SOURCE,
             closed=False,
@@ -144,10 +144,10 @@ class IntakeReaders:
             added=11,
             dead_letters=1,
             paused="max_queued",
-            trouble="away",
+            trouble="unavailable",
         )
         assert await seen(client) == expected
-        assert (await seen(client)).known == 3
+        assert (await seen(client)).duplicates == 3
         await client.frontier.leave_intake(SOURCE, "r1")
         left = await seen(client)
         assert (left.owners, left.read, left.added, left.dead_letters) == (["r2"], 15, 11, 1)
@@ -215,5 +215,5 @@ class IntakeReaders:
         await client.frontier.leave_intake(SOURCE, "r1")
         assert await client.frontier.open_intake(SOURCE, "r2", alone=True) == b""
         await store.elapse(INTAKE_OWNER_SECONDS + 1)
-        assert await client.frontier.open_intake(SOURCE, "r1", alone=True) == b"", "the other one is dead"
+        assert await client.frontier.open_intake(SOURCE, "r1", alone=True) == b"", "the other one has failed"
         assert not await client.frontier.tell_intake(SOURCE, "r2", IntakeProgress())

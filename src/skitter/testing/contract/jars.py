@@ -1,4 +1,4 @@
-"""Cookies: they are set by accepted commits, in their order, and told to whoever leases from then on."""
+"""Cookies: set by accepted commits, in the order of the commits, and reported with all later leases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEASE, COMMIT = (Call(token=token) for token in ("lease", "commit"))
 
 
 def news(*cookies: tuple[str, str] | Cookie, session: str = "", domain: str = "a.example", base: int = 0) -> CookieNews:
-    """Cookies of a domain: a name and a value each."""
+    """Return news with cookies of a domain, each given by name and value."""
     found = [one if isinstance(one, Cookie) else Cookie(one[0], one[1], domain) for one in cookies]
     return CookieNews(session=session, domain=domain, cookies=found, base=base)
 
@@ -27,13 +27,13 @@ async def set_cookies(client: Client, lease: Lease, given: CookieNews) -> list[i
 
 
 async def values(client: Client, session: str = "", domain: str = "a.example") -> dict[str, str] | None:
-    """Names and values of a jar; None: there is none."""
+    """Return names and values of the cookies in a jar; None if there is no jar."""
     jars = await client.frontier.jars([JarRef(session, domain)])
     return {cookie.name: cookie.value for cookie in jars[0].cookies} if jars else None
 
 
 class Jars:
-    """One jar for each session and registrable domain."""
+    """Each session has one jar for each registrable domain."""
 
     async def test_a_cookie_takes_effect_with_the_commit_and_is_told_with_leases(self, store: ContractStore) -> None:
         client, other = store.client(), store.client()
@@ -60,10 +60,10 @@ class Jars:
         second = await set_cookies(other, leases[0], news(("sid", "2"), base=first[0]))
         assert second[0] > first[0] > 0
         gone = Cookie("b", "", "a.example", "/", DELETED)
-        # Of two outcomes in one batch the later one counts.
+        # Of two outcomes in one batch, the later one wins.
         outcomes = [
             await client.outcome(leases[1], cookies=news(("sid", "3"), base=first[0])),
-            await client.outcome(leases[2], Ending.DEAD, cookies=news(("sid", "4"), gone)),
+            await client.outcome(leases[2], Ending.FAILED, cookies=news(("sid", "4"), gone)),
         ]
         committed = await client.commit(*outcomes)
         assert committed.jars == [0, 0], "it was not as this worker knew it"

@@ -15,7 +15,7 @@ from skitter.testing.contract.store import ContractStore
 
 
 class Begin:
-    """New, resumed, run again."""
+    """Jobs that are new, resumed or run again."""
 
     async def test_a_job_that_was_never_begun_does_not_exist(self, store: ContractStore) -> None:
         client = store.client("nobody")
@@ -71,7 +71,7 @@ class Begin:
         assert await second.begin(per_host=3, max_attempts=1) is Begun.RESUMED
         assert (await first.frontier.job()).spec.settings["per_host"] == 3
         await first.retry(lease)
-        assert (await first.counts()).dead == 1, "the new number of attempts holds for every client"
+        assert (await first.counts()).failed == 1, "the new number of attempts holds for every client"
         assert await first.names() == ["a/2", "a/3"]
 
     @pytest.mark.parametrize("what", ["seeds", "arguments", "spider"])
@@ -93,16 +93,16 @@ class Begin:
     async def test_a_finished_job_is_run_again(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1", "a/2")
-        done, dead = await client.lease()
+        done, failed = await client.lease()
         await client.end(done, tally={"bytes": 5})
-        await client.end(dead, Ending.DEAD, error_class="http_4xx")
+        await client.end(failed, Ending.FAILED, error_class="http_4xx")
         secret = (await client.frontier.job()).secret
         assert await client.begin(client.spec(["other"])) is Begun.RERUN
         job = await client.frontier.job()
         assert (job.run, job.state, job.seeding, job.secret) == (2, State.RUNNING, True, secret)
         report = await client.frontier.report()
         assert (report.counts.seen, report.tally, report.errors) == (0, {}, {})
-        assert await client.frontier.dead() == []
+        assert await client.frontier.failures() == []
         assert await client.frontier.trace(done.id) is None
         assert await client.add("a/1") == 1, "a new run sees everything anew"
         assert (await client.grant()).run == 2
@@ -324,7 +324,7 @@ class MaxPages:
         assert len(more) == 1
         await first.end(held[0])
         assert await second.names("w2") == []
-        await first.end(held[1], Ending.DEAD, error_class="http_4xx")
+        await first.end(held[1], Ending.FAILED, error_class="http_4xx")
         await first.end(held[2], Ending.REDIRECTED)
         assert len(await second.lease("w2")) == 2, "only pages that end done count"
 

@@ -52,7 +52,7 @@ class Expiry:
         assert (await client.grant("w1", 2)).recovered == []
         await client.grant("w2", 1)
         await store.elapse(0.6)
-        # More than there are: whoever has enough need not ask everywhere.
+        # The limit exceeds the number of requests: a worker that has enough need not ask every shard.
         assert (await client.grant("w3", 5)).recovered == [("w1", 2), ("w2", 1)]
         assert (await client.grant("w3", 5)).recovered == [], "once"
 
@@ -112,7 +112,7 @@ class Expiry:
 
 
 class DeadWorkers:
-    """A worker that was seen to die."""
+    """Leases of a worker that was seen to die."""
 
     async def test_its_leases_return_at_once_each_with_a_loss(self, store: ContractStore) -> None:
         client = store.client()
@@ -148,7 +148,7 @@ class DeadWorkers:
 
 
 class HeldWorkers:
-    """A worker whose loop is held by one page."""
+    """Leases of a worker that hangs on one page."""
 
     async def test_all_but_the_page_that_holds_it_return_at_once_without_a_loss(self, store: ContractStore) -> None:
         client, other = store.client(), store.client()
@@ -191,7 +191,7 @@ class HeldWorkers:
         leases = {name_of(lease): lease for lease in await client.lease("held")}
         assert sorted(leases) == ["a/1", "b/1"]
         await client.relieve("held", leases["a/1"], 3.0)
-        await client.end(leases["a/1"], Ending.DEAD, error_class="callback", error="held")
+        await client.end(leases["a/1"], Ending.FAILED, error_class="callback", error="held")
         assert await client.names("next") == ["b/1"]
         await store.elapse(2.0)
         assert await client.names("next") == []
@@ -221,7 +221,7 @@ class HeldWorkers:
         await client.relieve("held", held, 3.0)
         await client.blocked(second, retry_after_seconds=10.0)
         news = HostNews(unreachable=True)
-        await client.end(held, Ending.DEAD, error_class="callback", error="held", news=news)
+        await client.end(held, Ending.FAILED, error_class="callback", error="held", news=news)
         assert await client.answered(third), "it had been asked for before"
         await store.elapse(5.0)
         assert await client.names("w") == []
@@ -259,18 +259,18 @@ class HeldWorkers:
             lease = next(lease for lease in await client.lease("w", 2) if lease.host_key == "http://a.example")
             await client.relieve("w", lease)
             news = HostNews(unreachable=True)
-            outcome = await client.outcome(lease, Ending.DEAD, error_class="callback", error="held", news=news)
+            outcome = await client.outcome(lease, Ending.FAILED, error_class="callback", error="held", news=news)
             committed = await client.commit(outcome)
             assert [trouble.strikes for trouble in committed.troubles] == [strikes]
             assert [trouble.given_up for trouble in committed.troubles] == [strikes == 2]
             await store.elapse(4.0)
         assert await client.names("w") == ["b/1"]
         counts = await client.counts()
-        assert (counts.dead, counts.queued) == (6, 0)
+        assert (counts.failed, counts.queued) == (6, 0)
 
 
 class PagesThatKill:
-    """A page that kills its worker becomes dead; other pages of that worker do not."""
+    """A page that kills its worker fails; other pages of that worker do not."""
 
     async def test_after_two_losses_a_request_is_leased_alone(self, store: ContractStore) -> None:
         client = store.client()
@@ -307,8 +307,8 @@ class PagesThatKill:
             assert (await client.trace("a/1")).losses == losses
             assert await client.names("w") == ["a/1"]
             await client.lose("w")
-        (dead,) = await client.frontier.dead("lost")
-        assert (dead.losses, dead.attempts) == (LOSSES_IN_ALL, 0)
+        (failed,) = await client.frontier.failures("lost")
+        assert (failed.losses, failed.attempts) == (LOSSES_IN_ALL, 0)
         assert await client.state() is State.FINISHED
 
     async def test_expiry_counts_like_a_death(self, store: ContractStore) -> None:
@@ -318,7 +318,7 @@ class PagesThatKill:
             assert await client.names("w") == ["a/1"]
             await store.elapse(0.4)
         assert await client.names("w") == []
-        assert (await client.counts()).dead == 1
+        assert (await client.counts()).failed == 1
 
     async def test_the_neighbours_of_killers_survive(self, store: ContractStore) -> None:
         client = store.client()
@@ -335,8 +335,10 @@ class PagesThatKill:
                 deaths += 1
             else:
                 await client.end_all(leases)
-        dead = {record.url.removeprefix("http://").replace(".example", "") for record in await client.frontier.dead()}
-        assert dead == killers
+        failed = {
+            record.url.removeprefix("http://").replace(".example", "") for record in await client.frontier.failures()
+        }
+        assert failed == killers
         assert (await client.counts()).done == len(names) - len(killers)
 
     async def test_a_suspect_that_ends_is_like_any_other(self, store: ContractStore) -> None:

@@ -289,7 +289,7 @@ class NeedsOfOthers:
         await client.add("a/1", "a/2")
         await client.add("a/3", "a/4", need="browser")
         await client.unreachable(await client.one())
-        assert [(await client.trace(f"a/{page}")).state for page in (2, 3, 4)] == ["dead"] * 3
+        assert [(await client.trace(f"a/{page}")).state for page in (2, 3, 4)] == ["failed"] * 3
         assert (await client.frontier.report()).needs == []
         await store.elapse(0.3)
         await client.add("b/1", need="browser")
@@ -427,7 +427,7 @@ class KeptNeeds:
         client = store.client()
         await client.seeded()
         await client.add("a/1", need="browser")
-        await client.end(await self.only_for_browsers(client, "a/1"), Ending.DEAD, error_class="http_4xx")
+        await client.end(await self.only_for_browsers(client, "a/1"), Ending.FAILED, error_class="http_4xx")
         assert (await client.trace("a/1")).need == "browser"
         assert await client.frontier.revive() == 1
         await self.only_for_browsers(client, "a/1")

@@ -38,7 +38,7 @@ class Order:
         await client.seeded("b/low", "a/low")
         await client.add("a/high", priority=5)
         await client.add("b/middle", priority=3)
-        # After its high one, a has nothing better than b.
+        # After its high one, a has nothing better than b has.
         assert await client.names(limit=1) == ["a/high"]
         assert await client.names(limit=1) == ["b/middle"]
         assert await client.names(limit=1) == ["a/low"]
@@ -96,7 +96,7 @@ class Order:
         assert hosts[30:] == hosts[:30]
 
     async def test_what_one_grant_takes_does_not_depend_on_how_it_is_asked_for(self, store: ContractStore) -> None:
-        """A host's queue may be read in chunks: priorities are obeyed across their borders too."""
+        """A host's queue may be read in chunks: priorities must be obeyed across chunks too."""
         client = store.client()
         await client.seeded(per_host=64)
         for priority in (1, 3, 2):

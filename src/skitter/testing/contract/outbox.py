@@ -1,4 +1,4 @@
-"""The outbox: items between their commit and their sink, and the bound of promise 7."""
+"""The outbox: items between their commit and their delivery to a sink, and the limit of promise 7."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ OWNER_SECONDS = 30.0
 
 
 async def yielding(client: Client, *records: bytes) -> None:
-    """The next page yields these."""
+    """End the next page with these items."""
     assert await client.end(await client.one(), items=list(records))
 
 
 class Outbox:
-    """Items come in the order of their commits, each once, until a sink has made them durable."""
+    """Items are returned in the order of their commits, each once, until a sink has stored them durably."""
 
     async def test_an_item_keeps_its_kind_and_is_counted_under_it(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1", "a/2")
         await client.frontier.open_sink("out", "me")
         kinds = [ItemKind.PAGE, ItemKind.RECORD, ItemKind.REJECT, ItemKind.RECORD]
-        # The same bytes, whatever the kind: nothing is to be guessed from them.
+        # All kinds have the same bytes, so that the kind cannot be guessed from them.
         made = [NewItem(b"x", kind) for kind in kinds]
         first, second = await client.lease(limit=2)
         assert await client.end(first, items=made[:1], more=True)
@@ -44,7 +44,7 @@ class Outbox:
         await client.frontier.open_sink("out", "me")
         lease = await client.one()
         assert await client.end(lease, items=[b"x", NewItem(b"y", ItemKind.REJECT)], more=True)
-        assert await client.end(lease, Ending.DEAD, error_class="callback")
+        assert await client.end(lease, Ending.FAILED, error_class="callback")
         tally = (await client.frontier.report()).tally
         assert (tally.get("items", 0), tally.get("rejected", 0)) == (0, 0)
         assert await client.items() == []
@@ -88,7 +88,7 @@ class Outbox:
         await client.seeded("a/1", "a/2")
         await client.frontier.open_sink("out", "me")
         await yielding(client, b"x", b"y")
-        progress = SinkProgress(1, b"\x00 length 7", closed=False, rejected=3, trouble="the server is away")
+        progress = SinkProgress(1, b"\x00 length 7", closed=False, rejected=3, trouble="the server is unavailable")
         assert await client.frontier.items_done("out", "me", progress)
         await client.frontier.close_sink("out", "me")
         assert await store.client().frontier.open_sink("out", "other") == progress
@@ -98,13 +98,13 @@ class Outbox:
         client = store.client()
         await client.seeded("a/1")
         await client.frontier.open_sink("out", "me")
-        await client.frontier.items_done("out", "me", SinkProgress(0, b"m", rejected=2, trouble="away"))
+        await client.frontier.items_done("out", "me", SinkProgress(0, b"m", rejected=2, trouble="unavailable"))
         (seen,) = (await client.frontier.report()).sinks
-        assert (seen.rejected, seen.trouble) == (2, "away")
+        assert (seen.rejected, seen.trouble) == (2, "unavailable")
         await client.frontier.items_done("out", "me", SinkProgress(0, b"m", rejected=2))
         (seen,) = (await client.frontier.report()).sinks
         assert (seen.rejected, seen.trouble) == (2, "")
-        await client.frontier.items_done("out", "me", SinkProgress(0, b"m", rejected=2, trouble="away"))
+        await client.frontier.items_done("out", "me", SinkProgress(0, b"m", rejected=2, trouble="unavailable"))
         await client.frontier.close_sink("out", "me")
         (seen,) = (await client.frontier.report()).sinks
         assert (seen.rejected, seen.trouble) == (2, "")
@@ -233,11 +233,11 @@ class Outbox:
         assert (len(grant.leases), grant.blocked_by) == (1, "")
 
     async def test_items_of_a_dead_page_are_kept(self, store: ContractStore) -> None:
-        """An errback may yield them."""
+        """An errback may yield items for a failed page."""
         client = store.client()
         await client.seeded("a/1")
         await client.frontier.open_sink("out", "me")
-        await client.end(await client.one(), Ending.DEAD, items=[b"failed"], error_class="http_4xx")
+        await client.end(await client.one(), Ending.FAILED, items=[b"failed"], error_class="http_4xx")
         assert await client.records() == [b"failed"]
 
     async def test_a_new_run_has_an_empty_outbox_and_positions_that_grow(self, store: ContractStore) -> None:

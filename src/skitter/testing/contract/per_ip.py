@@ -37,7 +37,7 @@ def hosts_of(leases: Iterable[Lease]) -> list[str]:
 
 
 class AddressLimits:
-    """The count is of all hosts that were last seen at an address, and of all workers."""
+    """The limit applies to all workers, and to all hosts that were last seen at an address."""
 
     async def test_no_more_than_the_limit_is_in_flight_to_an_address(self, store: ContractStore) -> None:
         a, b, c = store.together(3)
@@ -69,7 +69,7 @@ class AddressLimits:
         leases = await client.lease()
         for lease in leases:
             await client.answered(lease, address=OTHER if name_of(lease)[0] == d else ONE)
-        # More candidates are passed over than are granted.
+        # More hosts are passed over than are granted.
         assert sorted(hosts_of(await client.lease(limit=2))) in ([a, d], [b, d], [c, d])
         assert await client.names() == []
 
@@ -116,7 +116,7 @@ class AddressLimits:
         await begun(client, [a, b, c], per_ip=1)
         lease = await client.one()
         await client.answered(lease, address=ONE)
-        # One of the two is called, and neither has been served since.
+        # One of the other two hosts is ready for the free slot, and neither has been served since.
         await client.add(f"{name_of(lease)[0]}/better", priority=5)
         assert await client.names() == [f"{name_of(lease)[0]}/better"]
 
@@ -124,7 +124,7 @@ class AddressLimits:
         "news", [HostNews(blocked=True, retry_after_seconds=60), HostNews(answered=True, address=OTHER)]
     )
     async def test_a_place_that_is_not_used_is_offered_to_the_next(self, store: ContractStore, news: HostNews) -> None:
-        """Who was called may be kept from coming: its host asks for a pause, or moves away."""
+        """A host that was made ready for a slot may not use it: it asks for a pause, or changes its address."""
         a, b, c = store.together(3)
         client = store.client()
         await client.seeded(*(f"{host}/{page}" for host in (a, b, c) for page in range(6)), per_ip=1, per_host=2)
@@ -134,7 +134,8 @@ class AddressLimits:
         for host in (a, b, c):
             await client.answered(leases[host][0], address=ONE)
         busy = await client.one()
-        # The others wait for the place. Two of each are in flight whose address was not known when they were leased.
+        # The other hosts wait for the slot. Two requests of each host were leased before its address was known; the
+        # second ones are still in flight.
         late = [leases[host][1] for host in (a, b, c)]
         assert await client.names() == []
         await client.answered(busy, address=ONE)
@@ -155,7 +156,7 @@ class AddressLimits:
         leases = {name_of(lease): lease for lease in await client.lease(limit=2)}
         moved = leases[f"{a}/1"]
         await client.answered(moved, address=OTHER)
-        # b may use the place that a has left; a has another address now, with two places of its own.
+        # b may use the slot that a has left; a has another address now, with two slots of its own.
         assert sorted(await client.names()) == [f"{a}/2", f"{a}/3", f"{b}/2"]
         await client.answered(leases[f"{b}/1"], address=ONE)
         assert await client.names() == [f"{b}/3"]
@@ -306,7 +307,7 @@ class AddressLimits:
         assert await client.state() is State.FINISHED
 
     async def test_a_thousand_hosts_of_a_full_address_hold_nobody_up_for_long(self, store: ContractStore) -> None:
-        """They are ready when the limit comes, and each call may pass over so many of them only."""
+        """The hosts are ready when the limit is set, and each call may pass over only a limited number of them."""
         client = store.client()
         many = 2300
         await client.seeded(*(f"h{number}/1" for number in range(many)), "z/1", per_host=1)

@@ -8,12 +8,12 @@ from skitter.testing.contract.client import Client, names_of
 from skitter.testing.contract.store import ContractStore
 
 WINDOW = 0.05
-"""The start window of a host before any worker came late."""
+"""Start window of a host where no worker was late yet."""
 TICK = 0.005
 
 
 class Politeness:
-    """Between two grants of a host its delay passes, and never more than ``per_host`` are leased."""
+    """Two grants of a host are at least its delay apart, and never more than ``per_host`` requests are leased."""
 
     async def test_without_a_delay_there_is_no_hurry(self, store: ContractStore) -> None:
         client = store.client()
@@ -28,7 +28,7 @@ class Politeness:
         assert names_of(grant.leases) == ["a/1"]
         assert [lease.start_seconds for lease in grant.leases] == [WINDOW]
         await store.elapse(1.0)
-        # The first worker may only just have reached the socket: the delay alone is not enough.
+        # The first worker may only just have reached the socket, so the delay alone is not enough.
         assert await first.names("w1") == await second.names("w2") == []
         await store.elapse(WINDOW + TICK)
         assert await second.names("w2") == ["a/2"]
@@ -101,7 +101,7 @@ class AdaptiveDelay:
     """With ``target_concurrency`` the delay of a host follows its latency."""
 
     async def waits(self, store: ContractStore, client: Client, delay: float) -> Lease:
-        """The host's next request, which comes this long after the one before."""
+        """Check that the host's next request is granted this long after the previous one, and return its lease."""
         await store.elapse(delay + WINDOW - TICK)
         assert await client.names() == []
         await store.elapse(2 * TICK)
@@ -118,7 +118,8 @@ class AdaptiveDelay:
         assert lease.start_seconds == WINDOW
         lease = await self.waits(store, client, 1.5)
         await client.answered(lease, 8.0)
-        # It goes by the average: one slow page is not a slow host. What was granted before went by the old one.
+        # The delay follows the average, so one slow page does not make a slow host. The previous grant used the old
+        # average.
         lease = await self.waits(store, client, 1.5)
         await self.waits(store, client, 2.0)
 
@@ -176,7 +177,7 @@ class AdaptiveDelay:
 
 
 class Slots:
-    """What never reached the network costs the host nothing."""
+    """A request that never reached the network gives its slot at the host back."""
 
     async def test_released_work_gives_the_slot_back(self, store: ContractStore) -> None:
         first, second = store.client(), store.client()

@@ -1,4 +1,4 @@
-"""The proxy pool: which proxy a lease gets, how many it may have, and what becomes of those that fail or are banned."""
+"""The proxy pool: which proxy a lease gets, how many leases a proxy may have, and proxies that fail or are banned."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from skitter.testing.contract.store import ContractStore
 ANSWER = ProxyNews(latency_seconds=0.2, bytes=1000)
 GOOD_NEWS = HostNews(answered=True, latency_seconds=0.2)
 CAP = 6
-"""Divisible by the shards of the suite."""
+"""Limit that is divisible by the number of shards in the suite."""
 
 
 def proxy_url(number: int) -> str:
@@ -27,7 +27,7 @@ def proxy_url(number: int) -> str:
 
 
 async def with_proxies(client: Client, count: int) -> list[str]:
-    """Register so many proxies; their ids."""
+    """Register this many proxies and return their ids."""
     return [await client.frontier.register_proxy(proxy_url(number), "test") for number in range(count)]
 
 
@@ -36,7 +36,7 @@ async def pool_of(client: Client) -> dict[str, ProxySeen]:
 
 
 async def proven(client: Client, *hosts: str, **settings: Any) -> list[str]:
-    """A job with two proxies that have answered, and with twelve pages of each host queued."""
+    """Begin a job with two proxies that have answered and twelve pages of each host; return the ids of the proxies."""
     await client.seeded(*(f"{host}/{page}" for host in hosts for page in range(12)), proxy_pool=True, **settings)
     proxies = await with_proxies(client, 2)
     for _ in range(100):
@@ -62,7 +62,7 @@ async def fail(
 
 
 class Pool:
-    """Who is in the pool."""
+    """Tests of the proxies that are in the pool."""
 
     async def test_a_proxy_is_known_by_its_whole_url_and_told_without_its_password(self, store: ContractStore) -> None:
         client = store.client()
@@ -150,7 +150,7 @@ class Pool:
 
 
 class ProxyChoice:
-    """Which proxy a lease gets."""
+    """Tests of the choice of the proxy for a lease."""
 
     async def test_no_more_than_the_cap_is_in_flight_over_all_workers(self, store: ContractStore) -> None:
         (a,) = store.together(1)
@@ -249,7 +249,7 @@ class ProxyChoice:
 
 
 class ProxyHealth:
-    """What becomes of a request and of a proxy when that fails."""
+    """Tests of the effect of a proxy's failure on the request and on the proxy."""
 
     async def test_a_failure_of_the_proxy_spends_no_attempt_and_strikes_no_host(self, store: ContractStore) -> None:
         client = store.client()
@@ -269,11 +269,11 @@ class ProxyHealth:
         await client.seeded("a/1", proxy_pool=True)
         await with_proxies(client, PROXY_FAILURES_LIMIT)
         for _ in range(PROXY_FAILURES_LIMIT):
-            assert (await client.counts()).dead == 0
+            assert (await client.counts()).failed == 0
             await fail(client, await client.one())
-        (dead,) = await client.frontier.dead("proxy")
-        assert (dead.error_class, dead.attempts) == ("proxy", 0)
-        assert "refused" in dead.error
+        (failed,) = await client.frontier.failures("proxy")
+        assert (failed.error_class, failed.attempts) == ("proxy", 0)
+        assert "refused" in failed.error
         assert await client.frontier.revive("proxy") == 1
         await fail(client, await client.one())
         assert (await client.counts()).queued == 1
@@ -307,7 +307,7 @@ class ProxyHealth:
         for _ in range(6):
             lease = await client.one()
             assert await client.end(
-                lease, Ending.DEAD, status=404, error_class="http_4xx", news=GOOD_NEWS, proxy_news=ANSWER
+                lease, Ending.FAILED, status=404, error_class="http_4xx", news=GOOD_NEWS, proxy_news=ANSWER
             )
         seen = (await pool_of(client))[proxy]
         assert (seen.answers, seen.failures, seen.success_rate, seen.banned_hosts) == (6, 0, 1.0, {})
@@ -344,7 +344,7 @@ class ProxyHealth:
 
 
 class ProxyBans:
-    """Bans of a proxy at one host."""
+    """Tests of bans of a proxy at one host."""
 
     async def test_a_proxy_that_is_banned_at_a_host_serves_others_there_no_more(self, store: ContractStore) -> None:
         a, b = store.together(2)

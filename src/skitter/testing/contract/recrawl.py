@@ -1,4 +1,4 @@
-"""A job that recrawls: known pages, their records, and when they are due."""
+"""Jobs that recrawl: known pages, their records, and when they are due."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def end_with_record(client: Client, lease: Lease, interval_seconds: float 
 
 
 async def known(frontier: Frontier, until: float = math.inf, limit: int = 1000) -> list[int]:
-    """Ids of known pages, read in pieces."""
+    """Return the ids of known pages, read in batches."""
     found: list[int] = []
     after = 0.0
     while pages := await frontier.known_pages(after, until, limit):
@@ -42,7 +42,7 @@ async def known(frontier: Frontier, until: float = math.inf, limit: int = 1000) 
 
 
 class Recrawl:
-    """Records outlive the run. What is not due is not fetched, and nothing that was ever added is forgotten."""
+    """Records outlive the run. Pages that are not due are not fetched, and no request ever added is forgotten."""
 
     async def test_a_lease_brings_the_record_that_the_last_run_left(self, store: ContractStore) -> None:
         client = store.client()
@@ -50,7 +50,7 @@ class Recrawl:
         leases = {name_of(lease): lease for lease in await client.lease()}
         assert [lease.page for lease in leases.values()] == [None, None]
         record = await end_with_record(client, leases["a/1"])
-        await client.end(leases["b/1"], Ending.DEAD, error_class="timeout")
+        await client.end(leases["b/1"], Ending.FAILED, error_class="timeout")
         (entry,) = await client.entries(["a/1"])
         assert await client.frontier.page_record(entry.id, entry.host_key) == record
         assert await client.begin(fresh=True, recrawl="all") is Begun.RERUN
@@ -146,7 +146,7 @@ class Recrawl:
         await client.seeded("a/1", "a/2", "a/3", "b/4", recrawl="due")
         one, two, three = await client.lease(limit=3)
         now = one.leased_at
-        await client.end(one, Ending.DEAD, error_class="timeout")
+        await client.end(one, Ending.FAILED, error_class="timeout")
         await client.end(two, Ending.EXCLUDED, error_class="robots")
         await end_with_record(client, three)
         await client.begin(fresh=True, recrawl="due")

@@ -1,4 +1,4 @@
-"""Reads for people: traces, dead requests and their revival, the report."""
+"""Reads for operators: traces, failed requests and their revival, the report."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from skitter.testing.contract.store import ContractStore
 
 
 class Traces:
-    """Traces: why a URL was not crawled."""
+    """Traces show why a URL was not crawled."""
 
     async def test_a_request_that_was_never_seen_has_no_trace(self, store: ContractStore) -> None:
         client = store.client()
@@ -64,7 +64,7 @@ class Traces:
 
 
 class Revival:
-    """Dead requests can be listed, and are tried again with no attempts spent."""
+    """Failed requests can be listed, and can be revived with no attempts spent."""
 
     async def test_dead_requests_are_listed_in_the_order_they_were_added(self, store: ContractStore) -> None:
         client = store.client()
@@ -72,31 +72,33 @@ class Revival:
         await client.seeded(*names)
         for lease in await client.lease():
             error_class = "dns" if lease.host_key == "http://h0.example" else "http_4xx"
-            await client.end(lease, Ending.DEAD, error_class=error_class, error=name_of(lease), status=404)
-        dead = await client.frontier.dead()
+            await client.end(lease, Ending.FAILED, error_class=error_class, error=name_of(lease), status=404)
+        failed = await client.frontier.failures()
         if not store.order_across_hosts:
-            assert sorted(record.error for record in dead) == sorted(names)
-            names = [record.error for record in dead]
-        assert [record.error for record in dead] == names
+            assert sorted(record.error for record in failed) == sorted(names)
+            names = [record.error for record in failed]
+        assert [record.error for record in failed] == names
         for host in ("h0", "h1", "h2"):
             mine = [name for name in names if name.startswith(host)]
             assert mine == sorted(mine), "inside a host always"
-        assert next(record.url for record in dead if record.error == "h0/0") == "http://h0.example/0"
-        assert [record.error for record in await client.frontier.dead("dns")] == ["h0/0", "h0/3", "h0/6"]
-        assert await client.frontier.dead("tls") == []
+        assert next(record.url for record in failed if record.error == "h0/0") == "http://h0.example/0"
+        assert [record.error for record in await client.frontier.failures("dns")] == ["h0/0", "h0/3", "h0/6"]
+        assert await client.frontier.failures("tls") == []
         for newest in (False, True):
             listed, after = [], 0
-            while page := await client.frontier.dead("", 3, after, newest=newest):
+            while page := await client.frontier.failures("", 3, after, newest=newest):
                 assert len(page) <= 3
                 listed += [record.error for record in page]
                 after = page[-1].position
             assert listed == (names[::-1] if newest else names)
-        second = dead[1]
-        assert await client.frontier.revive(ids=[dead[0].id]) == 1
-        assert await client.frontier.dead("", 9, second.position) == dead[2:], "one that was revived moves no other"
-        assert await client.frontier.dead("dns", 1, newest=True) == [one for one in dead if one.error == "h0/6"]
+        second = failed[1]
+        assert await client.frontier.revive(ids=[failed[0].id]) == 1
+        assert await client.frontier.failures("", 9, second.position) == failed[2:], (
+            "one that was revived moves no other"
+        )
+        assert await client.frontier.failures("dns", 1, newest=True) == [one for one in failed if one.error == "h0/6"]
         left = {"dns": 3, "http_4xx": 4}
-        left[dead[0].error_class] -= 1
+        left[failed[0].error_class] -= 1
         assert (await client.frontier.report()).errors == left
 
     async def test_revived_requests_have_a_clean_slate(self, store: ContractStore) -> None:
@@ -118,12 +120,12 @@ class Revival:
         await client.seeded("a/1", "a/2", "b/1", "b/2")
         leases = await client.lease()
         for lease in leases:
-            await client.end(lease, Ending.DEAD, error_class="dns" if name_of(lease).startswith("a") else "tls")
+            await client.end(lease, Ending.FAILED, error_class="dns" if name_of(lease).startswith("a") else "tls")
         assert await client.frontier.revive("dns") == 2
         assert sorted(await client.names()) == ["a/1", "a/2"]
         assert await client.frontier.revive("tls", [await client.id("b/2"), await client.id("a/1")]) == 1
         assert await client.names() == ["b/2"]
-        assert await client.frontier.revive(ids=[await client.id("c/9"), await client.id("b/2")]) == 0, "not dead"
+        assert await client.frontier.revive(ids=[await client.id("c/9"), await client.id("b/2")]) == 0, "not failed"
         assert await client.frontier.revive() == 1
         assert await client.frontier.revive() == 0
         await client.check()
@@ -131,7 +133,7 @@ class Revival:
     async def test_reviving_reopens_a_finished_job(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1")
-        await client.end(await client.one(), Ending.DEAD, error_class="dns")
+        await client.end(await client.one(), Ending.FAILED, error_class="dns")
         assert await client.state() is State.FINISHED
         assert await client.frontier.revive("tls") == 0
         assert await client.state() is State.FINISHED
@@ -145,7 +147,7 @@ class Revival:
         client = store.client()
         await client.seeded("a/1", "a/2", "a/3", "a/4", per_host=2)
         for lease in await client.lease():
-            await client.end(lease, Ending.DEAD, error_class="dns")
+            await client.end(lease, Ending.FAILED, error_class="dns")
         await client.frontier.revive()
         assert await client.names() == ["a/1", "a/2"]
 
@@ -155,14 +157,14 @@ class Revival:
         lease = await client.one()
         await client.unreachable(lease)
         await client.frontier.reap()
-        assert (await client.counts()).dead == 1100
+        assert (await client.counts()).failed == 1100
         assert await client.frontier.revive() == 1100
         assert (await client.counts()).queued == 1100
         await client.check()
 
 
 class Reports:
-    """Everything ``status`` shows, from one instant."""
+    """A report has everything that ``status`` shows, from one instant."""
 
     async def test_a_report_is_one_picture(self, store: ContractStore) -> None:
         client = store.client()
@@ -259,7 +261,7 @@ class Reports:
 
 
 class NarrowReads:
-    """The state, the sinks and the workers can be asked for alone, and are those of the report."""
+    """The state, the sinks and the workers can be read alone, and are the same as in the report."""
 
     async def test_the_state_follows_every_change_of_the_job(self, store: ContractStore) -> None:
         client, other = store.client(), store.client()
@@ -295,12 +297,12 @@ class NarrowReads:
         for number, lease in enumerate(await client.lease()):
             await client.end(lease, items=[b"%d" % number, b"more"])
         assert len(await client.items(limit=3)) == 3
-        await client.frontier.items_done("out", "me", SinkProgress(3, b"m", rejected=1, trouble="away"))
+        await client.frontier.items_done("out", "me", SinkProgress(3, b"m", rejected=1, trouble="unavailable"))
         sinks = {sink.target: sink for sink in await other.frontier.sinks()}
         lacking = sinks["unopened"].undelivered
         assert (sinks["unopened"].blocking, sinks["out"].blocking) == (True, lacking - 3 >= 4)
         assert (sinks["out"].undelivered, sinks["out"].owner) == (lacking - 3, "me")
-        assert (sinks["out"].rejected, sinks["out"].trouble) == (1, "away")
+        assert (sinks["out"].rejected, sinks["out"].trouble) == (1, "unavailable")
         assert sinks == {sink.target: sink for sink in (await other.frontier.report(0)).sinks}
         await store.elapse(31)
         assert [sink.owner for sink in await other.frontier.sinks()] == ["", ""]
@@ -315,12 +317,12 @@ class NarrowReads:
         workers = await other.frontier.workers()
         assert [(worker.id, worker.leased) for worker in workers] == [("seeder", 0), ("v", 1), ("w", 3)]
         seen = (await other.frontier.report(0)).workers
-        assert [(worker.id, worker.leased, worker.card) for worker in seen] == [
-            (worker.id, worker.leased, worker.card) for worker in workers
+        assert [(worker.id, worker.leased, worker.heartbeat) for worker in seen] == [
+            (worker.id, worker.leased, worker.heartbeat) for worker in workers
         ]
 
     async def test_every_report_has_the_newest_specification(self, store: ContractStore) -> None:
-        """Though a client that asks again is not sent it again."""
+        """This holds although a client that asks again is not sent the specification again."""
         client, other = store.client(), store.client()
         first = client.spec(["http://a.example/"])
         await client.begin(first)

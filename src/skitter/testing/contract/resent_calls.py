@@ -15,7 +15,7 @@ FIRST, SECOND = (Call(token=token) for token in ("first", "second"))
 
 
 def again(call: Call) -> Call:
-    """The same call, sent again."""
+    """Return the same call, marked as sent again."""
     return msgspec.structs.replace(call, again=True)
 
 
@@ -25,7 +25,7 @@ def told(leases: list[Lease]) -> list[tuple[str, int, bytes, int, bool]]:
 
 
 class ResentCalls:
-    """A call with the token of the last one acts once, and is answered as it was."""
+    """A call with the token of the last one acts once, and gets the same answer."""
 
     async def test_a_lease_that_is_sent_again_is_told_the_same_leases(self, store: ContractStore) -> None:
         client, other = store.client(), store.client()
@@ -150,7 +150,7 @@ class ResentCalls:
 
 
 class ForwardedCalls:
-    """The calls of several workers go through one frontier object, or those of one worker through several."""
+    """The calls of several workers go through one frontier object, or those of one worker through several objects."""
 
     async def test_each_worker_behind_one_frontier_learns_all_permits(self, store: ContractStore) -> None:
         client = store.client()

@@ -1,4 +1,4 @@
-"""Attempts: when a request that failed is tried again, and when it is dead."""
+"""Attempts: when a request is tried again, and when it has failed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from skitter.testing.contract.store import ContractStore
 
 
 class Retries:
-    """A retry spends an attempt, and the last one makes the request dead."""
+    """A retry spends an attempt, and with the last one the request has failed."""
 
     async def test_a_retry_waits_for_its_time(self, store: ContractStore) -> None:
         client = store.client()
@@ -37,27 +37,27 @@ class Retries:
         client = store.client()
         await client.seeded("a/1", max_attempts=3)
         for attempt in range(3):
-            assert (await client.counts()).dead == 0
+            assert (await client.counts()).failed == 0
             lease = await client.one()
             assert lease.attempts == attempt
             await client.retry(lease, 0)
-        assert (await client.counts()).dead == 1
+        assert (await client.counts()).failed == 1
         assert await client.state() is State.FINISHED
-        (dead,) = await client.frontier.dead()
-        assert (dead.error_class, dead.error, dead.attempts) == ("timeout", "too slow", 3)
+        (failed,) = await client.frontier.failures()
+        assert (failed.error_class, failed.error, failed.attempts) == ("timeout", "too slow", 3)
 
     async def test_one_attempt_may_be_all(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1", max_attempts=1)
         await client.retry(await client.one(), 5)
-        assert (await client.counts()).dead == 1
+        assert (await client.counts()).failed == 1
 
     async def test_a_dead_ending_needs_no_more_attempts(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1", max_attempts=4)
-        await client.end(await client.one(), Ending.DEAD, status=404, error_class="http_4xx", error="HTTP 404")
-        (dead,) = await client.frontier.dead()
-        assert (dead.status, dead.attempts) == (404, 1)
+        await client.end(await client.one(), Ending.FAILED, status=404, error_class="http_4xx", error="HTTP 404")
+        (failed,) = await client.frontier.failures()
+        assert (failed.status, failed.attempts) == (404, 1)
 
     async def test_a_retry_may_still_succeed(self, store: ContractStore) -> None:
         client = store.client()
@@ -73,11 +73,11 @@ class Retries:
         await client.seeded("a/more", "a/fewer", max_attempts=2)
         failed = {"error_class": "timeout", "error": "too slow"}
         attempts = {"a/more": 4, "a/fewer": 1}
-        for dead in (1, 1, 1, 2):
+        for count in (1, 1, 1, 2):
             for lease in await client.lease():
                 await client.end(lease, Ending.RETRY, max_attempts=attempts[name_of(lease)], **failed)
-            assert (await client.counts()).dead == dead
-        assert sorted(dead.attempts for dead in await client.frontier.dead()) == [1, 4]
+            assert (await client.counts()).failed == count
+        assert sorted(failed.attempts for failed in await client.frontier.failures()) == [1, 4]
         assert await client.state() is State.FINISHED
 
     async def test_a_retry_may_come_after_others_of_its_host(self, store: ContractStore) -> None:
@@ -88,12 +88,12 @@ class Retries:
             assert names_of(leases) == names
             await client.retry(leases[0])
             await client.end(leases[1])
-        # a/3 has been tried once, and a/1 is done at its second attempt.
+        # a/3 was tried once, and a/1 is done with its second attempt.
         trace = await client.trace("a/3")
         assert (trace.priority, trace.attempts) == (-10, 1)
         await client.add("b/1", priority=-5)
         assert await client.names(limit=1) == ["b/1"]
-        # It keeps what it has when its lease is lost, and what it has counts for its host.
+        # The request keeps its changed priority when its lease is lost, and its host is ranked by that priority.
         lease = await client.one("gone")
         await client.lose("gone")
         await client.retry(await client.one())
@@ -110,8 +110,8 @@ class Retries:
         client = store.client()
         await client.seeded("a/1")
         error = "the beginning " + "\udc80 " * 100_000 + " the end"
-        await client.end(await client.one(), Ending.DEAD, error_class="callback", error=error)
-        (dead,) = await client.frontier.dead()
-        assert dead.error.startswith("the beginning")
-        assert dead.error.endswith("the end")
-        assert len(dead.error) < 20_000
+        await client.end(await client.one(), Ending.FAILED, error_class="callback", error=error)
+        (failed,) = await client.frontier.failures()
+        assert failed.error.startswith("the beginning")
+        assert failed.error.endswith("the end")
+        assert len(failed.error) < 20_000

@@ -11,7 +11,7 @@ from skitter.testing.contract.store import ContractStore
 
 
 class Seeding:
-    """A job seeds once, also if workers die meanwhile."""
+    """A job is seeded once, even if workers die meanwhile."""
 
     async def test_one_worker_gets_the_seeding(self, store: ContractStore) -> None:
         first, second = store.client(), store.client()
@@ -112,7 +112,7 @@ class Seeding:
         assert (await client.frontier.job()).seeding
 
     async def test_a_long_seeding_does_not_hold_up_its_worker(self, store: ContractStore) -> None:
-        """A suspect waits to be alone, and a worker that seeds for hours never is."""
+        """A suspect waits for a worker that holds nothing else, but a worker that seeds holds the seeding for hours."""
         client = store.client()
         await client.begin()
         await client.add("a/1")
@@ -129,7 +129,7 @@ class Seeding:
     async def test_a_start_that_fails_is_told(self, store: ContractStore) -> None:
         client = store.client()
         await client.begin()
-        await client.end(await client.one(), Ending.DEAD, error_class="callback", error="start() failed: no network")
+        await client.end(await client.one(), Ending.FAILED, error_class="callback", error="start() failed: no network")
         job = await client.frontier.job()
         assert (job.state, job.reason) == (State.FINISHED, "start() failed: no network")
 

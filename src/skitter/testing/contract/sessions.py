@@ -7,12 +7,14 @@ from typing import Any
 import msgspec
 
 from skitter.frontier.contract import Frontier
+from skitter.model.host import HostCommand
+from skitter.model.job import State
 from skitter.model.lease import Call, Lease
 from skitter.model.outcome import Ending
 from skitter.model.proxy import ProxyFault
 from skitter.model.request import Entry, Fingerprinter, Request
 from skitter.model.session import LOGIN_NEED, SessionLogin, SessionNews, SessionState
-from skitter.policy.sessions import LOGIN_ASK_SECONDS, LOGIN_RETRY_SECONDS, MAX_LOGIN_FAILURES
+from skitter.policy.sessions import LOGIN_ASK_SECONDS, LOGIN_RETRY_SECONDS, LOGIN_SECONDS, MAX_LOGIN_FAILURES
 from skitter.testing.contract.client import Client, name_of, url_of
 from skitter.testing.contract.jars import news, set_cookies, values
 from skitter.testing.contract.proxies import end_well, fail, with_proxies
@@ -41,6 +43,23 @@ async def entries_of(frontier: Frontier, *names: str, session: str = "", need: s
     return [
         fingerprinter.entry(Request(url_of(name), session=session, need=need, dont_filter=unfiltered)) for name in names
     ]
+
+
+async def begin_login(client: Client, generation: int, name: str) -> None:
+    """Begin the login of alice that a worker is asked for, with one request."""
+    asked = SessionLogin("alice", generation)
+    assert (await client.grant("w1")).logins == [asked]
+    entries = await entries_of(client.frontier, name, session="alice", need=f"{LOGIN_NEED}alice")
+    assert await client.frontier.log_in(asked, entries)
+    client.remember(entries)
+
+
+async def log_in(client: Client, generation: int, name: str) -> Lease:
+    """Begin that login, and lease its request."""
+    await begin_login(client, generation, name)
+    (login,) = await client.lease("w1")
+    assert name_of(login) == name
+    return login
 
 
 def sessions_of(leases: list[Lease]) -> list[str]:
@@ -170,6 +189,67 @@ class Sessions:
         (seen,) = await client.frontier.sessions()
         assert seen.record is not None
         assert (seen.record.state, seen.record.failures) == (SessionState.READY, MAX_LOGIN_FAILURES)
+
+    async def test_a_login_that_failed_is_followed_by_one_of_another_generation(self, store: ContractStore) -> None:
+        """With the same generation, its requests would have the same ids, and be duplicates."""
+        store.needs_sessions()
+        client = store.client()
+        await begin(client, "a/1", session="alice", login=True)
+        login = await log_in(client, 1, "a/login")
+        await client.end(login, Ending.FAILED, error_class="http_5xx", error="HTTP 500")
+        await store.elapse(LOGIN_RETRY_SECONDS + 1)
+        await client.end(await log_in(client, 2, "a/login-2"))
+        assert await client.names() == ["a/1"]
+
+    async def test_a_login_whose_host_is_paused_is_waited_for(self, store: ContractStore) -> None:
+        store.needs_sessions()
+        client = store.client()
+        await begin(client, "a/1", "b/1", session="alice", login=True)
+        await begin_login(client, 1, "a/login")
+        await client.frontier.command_host("http://a.example", HostCommand.PAUSE)
+        for _ in range(MAX_LOGIN_FAILURES + 1):
+            await store.elapse(LOGIN_SECONDS + 1)
+            grant = await client.grant("w1")
+            assert (grant.leases, grant.logins) == ([], []), "not a page of b is fetched without the login"
+        await client.frontier.command_host("http://a.example", HostCommand.RESUME)
+        (login,) = await client.lease("w1")
+        assert name_of(login) == "a/login"
+        await client.end(login)
+        assert sorted(await client.names()) == ["a/1", "b/1"]
+
+    async def test_a_login_without_a_request_fails_after_a_while(self, store: ContractStore) -> None:
+        store.needs_sessions()
+        client = store.client()
+        await begin(client, "b/1", session="alice", login=True)
+        await begin_login(client, 1, "a/login")
+        await client.frontier.command_host("http://a.example", HostCommand.GIVE_UP)
+        assert (await client.grant("w1")).logins == []
+        await store.elapse(LOGIN_SECONDS + 1)
+        await client.grant("w1")
+        await store.elapse(LOGIN_RETRY_SECONDS + 1)
+        assert (await client.grant("w1")).logins == [SessionLogin("alice", 2)]
+
+    async def test_requests_that_a_login_has_left_do_not_keep_the_job_from_finishing(
+        self, store: ContractStore
+    ) -> None:
+        store.needs_sessions()
+        client = store.client()
+        await begin(client, "b/1", session="alice", login=True)
+        await begin_login(client, 1, "a/login")
+        await client.frontier.command_host("http://a.example", HostCommand.GIVE_UP)
+        for failure in range(MAX_LOGIN_FAILURES):
+            await client.grant("w1")
+            await store.elapse(LOGIN_SECONDS + LOGIN_RETRY_SECONDS * 2**failure + 1)
+            for asked in (await client.grant("w1")).logins:
+                assert await client.frontier.log_in(asked, [], failed=True)
+        (page,) = await client.lease("w1")
+        await client.end(page)
+        assert await client.state() is State.FINISHED
+        assert await client.frontier.revive() == 1
+        (login,) = await client.lease("w1")
+        assert name_of(login) == "a/login"
+        await client.end(login)
+        assert await client.state() is State.FINISHED
 
     async def test_a_need_of_several_words_is_served_when_each_is(self, store: ContractStore) -> None:
         store.needs_sessions()

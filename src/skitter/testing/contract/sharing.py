@@ -1,4 +1,4 @@
-"""Promise 5 among workers: while fewer requests are ready than slots are free, each gets its share of them."""
+"""Promise 5 among workers: while fewer requests are ready than slots are free, each worker gets its share of them."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ TICK_SECONDS = 0.05
 
 
 class SlowWeb:
-    """Workers with different slots on a web of hosts that answer one request at a time, and slowly.
+    """Workers with different slots, and hosts that answer one request at a time, and slowly.
 
-    A page links to the next one of its host, so that each host has one request, ready or leased, at any moment.
+    A page links to the next one of its host, so each host always has one request that is ready or leased.
     """
 
     def __init__(self, client: Client, slots: dict[str, int], *, page_seconds: float = 1.0, failing: str = "") -> None:
-        """``page_seconds``: on average. ``failing``: a worker whose pages fail soon."""
+        """Create the workers. ``page_seconds`` is an average; ``failing`` is a worker whose pages fail soon."""
         self.client = client
         self.slots = slots
         self._page_seconds = page_seconds
@@ -35,13 +35,13 @@ class SlowWeb:
         self._now = 0.0
         self._ask_at = dict.fromkeys(slots, 0.0)
         self.leases: dict[str, list[tuple[float, Lease]]] = {worker: [] for worker in slots}
-        """Of each worker: when its requests end, and what they are."""
+        """Leases of each worker, each with the time at which it ends."""
         self._chance = random.Random(1)
         for worker, count in slots.items():
             client.has_slots(worker, count)
 
     async def run(self, store: ContractStore, seconds: float, tick_seconds: float = TICK_SECONDS) -> None:
-        """Let time pass; pages and busy hosts are counted anew."""
+        """Run the workers for this time; pages and busy hosts are counted from zero."""
         self.ended.clear()
         self.busy_host_seconds = 0.0
         end = self._now + seconds
@@ -67,7 +67,7 @@ class SlowWeb:
 
     async def _outcome(self, worker: str, lease: Lease) -> Outcome:
         host, _, page = names_of([lease])[0].partition("/")
-        ending = Ending.DEAD if worker == self._failing else Ending.DONE
+        ending = Ending.FAILED if worker == self._failing else Ending.DONE
         return await self.client.outcome(lease, ending, links=[f"{host}/{int(page) + 1}"])
 
     def _take(self, worker: str, grant: Grant | None, want: int) -> None:
@@ -80,7 +80,7 @@ class SlowWeb:
 
 
 class Sharing:
-    """No worker hoards what is ready while another one has free slots."""
+    """No worker hoards ready requests while another worker has free slots."""
 
     async def seeded(
         self,
@@ -92,9 +92,10 @@ class Sharing:
         per_host: int = 1,
         **slots: int,
     ) -> Client:
-        """Workers with so many slots, and so many hosts with a request each; one more is leased, so the job runs.
+        """Return a client of a job with this many hosts, with one request each, and workers with these slots.
 
-        ``page_seconds``: how long a page was held; 0: none has ended yet.
+        Another request stays leased, so that the job keeps running. ``page_seconds`` is how long a page was held; 0 if
+        none has ended yet.
         """
         if not store.shares_work:
             pytest.skip(store.sharing_reason)
@@ -114,7 +115,7 @@ class Sharing:
         return client
 
     async def finds_nothing(self, store: ContractStore, client: Client, worker: str, want: int) -> None:
-        """The worker gets nothing, and time passes until it asks again."""
+        """Check that the worker gets nothing, and let time pass until it asks again."""
         grant = await client.grant(worker, want)
         assert grant.leases == []
         assert grant.ask_again_seconds == POLL_SECONDS
@@ -207,7 +208,7 @@ class Sharing:
     async def test_while_pages_are_fast_a_worker_gets_all_it_asks_for(
         self, store: ContractStore, page_seconds: float
     ) -> None:
-        """What is left for another worker lies idle until it asks. Before a page has ended, nothing is known."""
+        """Requests left for another worker stay idle until it asks. Before a page has ended, its speed is unknown."""
         client = await self.seeded(store, 0, page_seconds=page_seconds, w1=8, w2=8)
         await self.finds_nothing(store, client, "w2", 8)
         await client.add(*(f"h{host}/0" for host in range(8)))
@@ -232,7 +233,7 @@ class Sharing:
         assert len(await client.lease("w2", 8)) == 4
 
     async def test_what_is_granted_ahead_of_a_delay_is_no_part_of_the_share(self, store: ContractStore) -> None:
-        """Nobody else could be granted it."""
+        """No other worker could be granted these requests."""
         client = await self.seeded(store, 0, per_host=8, delay_seconds=0.02, w1=16, w2=16)
         await self.finds_nothing(store, client, "w2", 16)
         await client.add(*(f"a/{page}" for page in range(20)))
@@ -244,7 +245,7 @@ class Sharing:
         assert len(committed.grant.leases) == 2
 
     async def test_what_has_a_need_is_no_part_of_the_share(self, store: ContractStore) -> None:
-        """The worker that is short may have nothing that could serve it."""
+        """The worker that is short may be unable to serve the need."""
         client = await self.seeded(store, 0, w1=8, w2=64)
         client.serves("w1", "browser")
         await self.finds_nothing(store, client, "w2", 64)
@@ -269,7 +270,7 @@ class Sharing:
 
     @pytest.mark.parametrize("page_seconds", [0.1, 0.3])
     async def test_no_host_stands_idle_for_the_sake_of_shares(self, store: ContractStore, page_seconds: float) -> None:
-        """Not even at first, when nobody knows yet that something will be left for it."""
+        """This also holds at first, when no worker knows yet that requests will be left for it."""
         client = await self.seeded(store, 20)
         if not store.controls_time:
             pytest.skip(store.time_reason)

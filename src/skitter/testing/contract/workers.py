@@ -1,4 +1,4 @@
-"""Workers of a job: their cards, and when a worker is forgotten."""
+"""Workers of a job: their heartbeats, and when a worker is forgotten."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import pytest
 
 from skitter.dedup.hyperloglog import REGISTERS, HyperLogLog, changes_since
 from skitter.frontier.contract import FORGET_SECONDS
-from skitter.model.worker import Doing, WaitsFor, WorkerCard
+from skitter.model.worker import Doing, WaitsFor, WorkerHeartbeat
 from skitter.testing.contract.store import ContractStore
 
-CARD = WorkerCard(
+CARD = WorkerHeartbeat(
     host_name="crawl-7",
     pid=4711,
     version="1.2.3",
@@ -26,7 +26,7 @@ CARD = WorkerCard(
 
 
 class Workers:
-    """Workers are listed for people; the list has no effect on requests."""
+    """Workers are listed for operators; the list has no effect on requests."""
 
     async def test_a_worker_is_listed_with_what_it_told_of_itself(self, store: ContractStore) -> None:
         first, second = store.client(), store.client()
@@ -34,7 +34,7 @@ class Workers:
         await first.frontier.tell("w", CARD)
         await first.frontier.tell("seeder", None)
         (seen,) = await second.frontier.workers()
-        assert (seen.id, seen.leased, seen.card) == ("w", 0, CARD)
+        assert (seen.id, seen.leased, seen.heartbeat) == ("w", 0, CARD)
         assert seen.silent_seconds < 1
         assert (await second.frontier.report()).workers == await second.frontier.workers()
 
@@ -43,15 +43,18 @@ class Workers:
         await client.seeded("a/1")
         await client.frontier.tell("seeder", None)
         await client.frontier.tell("w", CARD)
-        waiting = WorkerCard(host_name="crawl-7", doing=Doing.WAITING)
+        waiting = WorkerHeartbeat(host_name="crawl-7", doing=Doing.WAITING)
         await client.frontier.tell("w", waiting)
-        assert [worker.card for worker in await client.frontier.workers()] == [waiting]
+        assert [worker.heartbeat for worker in await client.frontier.workers()] == [waiting]
 
     async def test_a_worker_that_told_nothing_is_listed_all_the_same(self, store: ContractStore) -> None:
         client = store.client()
         await client.seeded("a/1")
         await client.one("w")
-        assert {worker.id: worker.card for worker in await client.frontier.workers()} == {"seeder": None, "w": None}
+        assert {worker.id: worker.heartbeat for worker in await client.frontier.workers()} == {
+            "seeder": None,
+            "w": None,
+        }
 
     async def test_telling_says_that_the_worker_lives(self, store: ContractStore) -> None:
         client = store.client()
@@ -88,7 +91,7 @@ class Workers:
         await client.frontier.tell("w", CARD)
         await client.frontier.tell("w", None)
         await client.one("w")
-        assert [worker.card for worker in await client.frontier.workers() if worker.id == "w"] == [None]
+        assert [worker.heartbeat for worker in await client.frontier.workers() if worker.id == "w"] == [None]
 
     async def test_what_a_dead_worker_told_is_forgotten_with_it(self, store: ContractStore) -> None:
         client = store.client()
@@ -96,7 +99,7 @@ class Workers:
         await client.frontier.tell("w", CARD)
         await client.lose("w")
         await client.frontier.renew("w", [])
-        assert [worker.card for worker in await client.frontier.workers() if worker.id == "w"] == [None]
+        assert [worker.heartbeat for worker in await client.frontier.workers() if worker.id == "w"] == [None]
 
     async def test_whoever_is_silent_for_long_is_forgotten(self, store: ContractStore) -> None:
         client = store.client()
@@ -123,11 +126,11 @@ class Workers:
         await client.seeded()
         await client.frontier.tell("w", CARD)
         await client.begin(fresh=True)
-        assert [worker.card for worker in await client.frontier.workers() if worker.id == "w"] == [CARD]
+        assert [worker.heartbeat for worker in await client.frontier.workers() if worker.id == "w"] == [CARD]
 
 
 class DistinctUrls:
-    """Workers tell which registers of their HyperLogLogs have grown, and the job has the largest of each."""
+    """Workers report which registers of their HyperLogLogs have grown, and the job keeps the largest value of each."""
 
     async def test_the_counts_of_all_workers_and_runs_are_merged(self, store: ContractStore) -> None:
         first, second, both = HyperLogLog(), HyperLogLog(), HyperLogLog()
@@ -147,6 +150,6 @@ class DistinctUrls:
         await client.seeded("a/1")
         await client.frontier.count_distinct(b"\x00\x07\x02")
         for wrong in (b"\x00\x07", b"\x40\x00\x01", b"\x00\x01\xff", b"\x00\x01\x03\xff\xff\x01"):
-            with pytest.raises(Exception, match="not changes of registers"):
+            with pytest.raises(Exception, match="invalid changes of registers"):
                 await client.frontier.count_distinct(wrong)
         assert HyperLogLog.from_registers(await client.frontier.distinct_urls()).count() == 1

@@ -1,6 +1,6 @@
-"""The coordinator contract as tests: one suite for every coordinator. Needs the extra ``testing``.
+"""Test suite for the coordinator contract. Needs the extra ``testing``.
 
-A test module gives an empty place (``CoordinatorPlace``) for each test and subclasses the suite::
+A test module provides an empty place (``CoordinatorPlace``) for each test and subclasses the suite::
 
     from skitter.testing import CoordinatorContract, CoordinatorPlace
 
@@ -13,7 +13,7 @@ A test module gives an empty place (``CoordinatorPlace``) for each test and subc
 
     class TestMyCoordinator(CoordinatorContract): ...
 
-A coordinator that has locks only subclasses ``LockContract``. Every test is named after what is promised.
+For a coordinator that has only locks, subclass ``LockContract``. Every test is named after a promise.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from __future__ import annotations
 import pytest
 
 _MODULES = ("place", "locks", "lock_sets", "groups", "keys", "rates", "session")
-# Before they are imported, so that a failed assert shows its values here as in any test.
+# Registered before the import, so that a failed assert shows its values here as in any test.
 pytest.register_assert_rewrite(*(f"{__name__}.{module}" for module in _MODULES))
 
 from skitter.testing.coordinator import groups, keys, lock_sets, locks, rates, session  # noqa: E402 - see above
@@ -32,8 +32,9 @@ __all__ = ["CoordinatorContract", "CoordinatorPlace", "LockContract"]
 
 @pytest.mark.asyncio
 class LockContract(locks.LockSteps, locks.HeldLocks, lock_sets.LockSets, lock_sets.Elections, session.SessionStates):
-    """The tests of locks, elections and the session. Each test gets the fixture ``place``."""
+    """Test suite for locks, elections and the session. Each test uses the fixture ``place``."""
 
 
 class CoordinatorContract(LockContract, groups.Groups, keys.KeySteps, keys.WatchedKeys, rates.RateLimits):
-    """The tests of the whole contract. Each test gets the fixture ``place``, an empty ``CoordinatorPlace``."""
+    """Test suite for the whole coordinator contract. Each test uses the fixture ``place``, an empty
+    ``CoordinatorPlace``."""

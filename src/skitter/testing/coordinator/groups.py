@@ -1,4 +1,4 @@
-"""Tests of groups: who is there, with what data, and who comes and goes."""
+"""Tests of groups: their members, the data of members, and members that join and leave."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def following(events: AsyncIterator[MemberEvent]) -> MemberEvent:
 
 
 class Groups:
-    """``Members`` of the contract, and ``Cluster.join``, ``members`` and ``watch_members``."""
+    """Tests of ``Members`` of the contract, and of ``Cluster.join``, ``members`` and ``watch_members``."""
 
     async def test_members_are_there_until_they_leave(self, place: CoordinatorPlace) -> None:
         async with place.cluster() as one, place.cluster() as other:
@@ -37,7 +37,7 @@ class Groups:
     async def test_a_name_is_one_members_at_a_time(self, place: CoordinatorPlace) -> None:
         async with place.cluster() as one, place.cluster() as other:
             async with await one.join("group", "name", b"first"):
-                with pytest.raises(ClusterError, match="such a member already"):
+                with pytest.raises(ClusterError, match="already has a member"):
                     await other.join("group", "name", b"second")
                 waiting = asyncio.create_task(other.join("group", "name", b"second", timeout_seconds=WAIT_SECONDS))
                 assert await one.members("group") == {"name": b"first"}
@@ -59,7 +59,7 @@ class Groups:
             lasts = await gone.members.join("group", "name", b"", lifetime_seconds=2.0)
             assert lasts is not None
             assert lasts <= gone.session_seconds
-            # Where members go with the session, it ends here; else with the lifetime.
+            # If membership depends on the session, it ends here; otherwise it ends with the lifetime.
             await gone.close()
 
             async def is_empty() -> bool:

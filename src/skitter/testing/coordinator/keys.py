@@ -1,4 +1,4 @@
-"""Tests of keys: versions, transactions, children, recursive deletion, and being told of changes."""
+"""Tests of keys: versions, transactions, children, recursive deletion, and notifications of changes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from skitter.testing.coordinator.place import WAIT_SECONDS, CoordinatorPlace, un
 
 
 class KeySteps:
-    """``Cluster.read``, ``put``, ``delete``, ``children`` and ``transaction``."""
+    """Tests of ``Cluster.read``, ``put``, ``delete``, ``children`` and ``transaction``."""
 
     async def test_what_is_put_is_read_with_a_version_that_grows(self, place: CoordinatorPlace) -> None:
         async with place.cluster() as one:
@@ -141,7 +141,7 @@ async def following(snapshots: AsyncIterator[Snapshot]) -> tuple[bytes | None, t
 
 
 class WatchedKeys:
-    """``Cluster.watch``."""
+    """Tests of ``Cluster.watch``."""
 
     async def test_a_watch_gives_the_present_state_and_every_change(self, place: CoordinatorPlace) -> None:
         async with place.cluster() as one, place.cluster() as other:

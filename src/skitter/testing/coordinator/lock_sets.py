@@ -12,7 +12,7 @@ from skitter.testing.coordinator.place import WAIT_SECONDS, CoordinatorPlace
 
 
 class LockSets:
-    """``Cluster.locks``."""
+    """Tests of ``Cluster.locks``."""
 
     async def test_locks_in_opposite_orders_do_not_wait_for_each_other(self, place: CoordinatorPlace) -> None:
         async with place.cluster() as cluster, place.cluster() as other:
@@ -47,7 +47,7 @@ class LockSets:
 
 
 class Elections:
-    """``Cluster.lead``."""
+    """Tests of ``Cluster.lead``."""
 
     async def test_one_leads_and_the_next_begins_when_it_has_ended(self, place: CoordinatorPlace) -> None:
         terms: list[str] = []

@@ -1,4 +1,4 @@
-"""Tests of locks: the steps of a coordinator, and what a holder has."""
+"""Tests of locks: the steps of a coordinator, and the locks that ``Cluster`` provides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NAMES = ["a", "a/b", "/a/b/", "{braces}", "with space", "ünïcode 鎖", "%2F",
 
 
 async def taken(locks: Locks, name: str, owner: str, lifetime_seconds: float = _LONG) -> Hold:
-    """Take a lock that is free, or will be."""
+    """Take a lock that is free or becomes free."""
     hold: Hold | None = None
 
     async def attempt() -> bool:
@@ -29,7 +29,7 @@ async def taken(locks: Locks, name: str, owner: str, lifetime_seconds: float = _
 
 
 class LockSteps:
-    """``Locks`` of the contract, without the facade."""
+    """Tests of ``Locks`` of the contract, without the facade."""
 
     async def test_a_lock_has_one_owner_at_a_time(self, place: CoordinatorPlace) -> None:
         async with place.opened() as one, place.opened() as other:
@@ -66,7 +66,7 @@ class LockSteps:
         await one.open()
         first = await taken(one.locks, "lock", "A", 0.5)
         assert first.lifetime_seconds <= max(0.5, one.session_seconds)
-        # Where holds last as long as a session, it is the end of the session that ends it.
+        # If holds last as long as a session, the end of the session ends this hold.
         await one.close()
         async with place.opened() as other:
             second = await taken(other.locks, "lock", "B")
@@ -99,7 +99,7 @@ class LockSteps:
 
 
 class HeldLocks:
-    """Locks as ``Cluster.lock`` gives them."""
+    """Tests of locks as ``Cluster.lock`` provides them."""
 
     async def test_two_tasks_with_one_lock_object_exclude_each_other(self, place: CoordinatorPlace) -> None:
         inside = most = entered = 0
@@ -122,13 +122,13 @@ class HeldLocks:
         async with place.cluster() as cluster, place.cluster() as other:
             lock = cluster.lock("lock", retry_seconds=0.01)
             first = await lock.acquire()
-            # What it has is taken from it, as by the end of its lifetime.
+            # The lock is taken away from its holder, as by the end of its lifetime.
             first.abandon()
             assert await cluster.coordinator.locks.release("lock", first.owner)
 
             async def take() -> object:
                 async with lock as held:
-                    # The late one: by the object and by the hold.
+                    # This is the late release, with the owner of the first hold.
                     assert not await cluster.coordinator.locks.release("lock", first.owner)
                     with pytest.raises(TimeoutError):
                         await other.lock("lock").acquire(timeout_seconds=0)
@@ -182,7 +182,7 @@ class HeldLocks:
         async with place.cluster() as cluster:
             lock = cluster.lock("lock")
             async with lock:
-                with pytest.raises(UsageError, match="has the lock already"):
+                with pytest.raises(UsageError, match="already holds the lock"):
                     await lock.acquire()
                 with pytest.raises(TimeoutError):
                     await lock.acquire(timeout_seconds=0.1)

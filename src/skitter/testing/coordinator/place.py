@@ -1,4 +1,4 @@
-"""What a coordinator's test module gives: coordinators of one empty place, and ways to harm it."""
+"""Base class for the test module of a coordinator: creates coordinators of an empty place and simulates outages."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ from skitter.cluster.cluster import Cluster
 from skitter.cluster.contract import Coordinator
 
 WAIT_SECONDS = 30.0
-"""The time limit of waits for what must happen."""
+"""Time limit of waits for events that must happen."""
 SESSION_SECONDS = 6.0
-"""Long enough that a busy machine does not lose a session by itself."""
+"""Long enough that no session expires just because the machine is busy."""
 
 
 class CoordinatorPlace:
-    """An empty server, file or folder for each test. Subclass it, and return it from the fixture ``place``."""
+    """Empty server, file or folder for each test. Subclass it and return an instance from the fixture ``place``."""
 
     has_tokens = True
-    """False: ``Hold.token`` is None here."""
+    """Whether locks have fencing tokens. If False, ``Hold.token`` is None."""
     can_be_cut_off = False
-    """Whether ``cut`` and ``mend`` do something."""
+    """Whether ``cut`` and ``mend`` are implemented."""
 
     def coordinator(self, session_seconds: float) -> Coordinator:
-        """Return a new coordinator of the place, not opened yet."""
+        """Return a new coordinator of the place that is not open yet."""
         raise NotImplementedError
 
     def cut(self) -> None:
-        """Let the server be out of reach for all coordinators, until ``mend``; what it stores stays."""
+        """Make the server unreachable for all coordinators until ``mend`` is called. Its data is kept."""
         raise NotImplementedError
 
     def mend(self) -> None:
-        """Let the server be in reach again."""
+        """Make the server reachable again."""
         raise NotImplementedError
 
     @asynccontextmanager
     async def opened(self, session_seconds: float = SESSION_SECONDS) -> AsyncIterator[Coordinator]:
-        """Open a coordinator without its facade: nothing is renewed."""
+        """Open a coordinator without ``Cluster``, so that nothing is renewed."""
         coordinator = self.coordinator(session_seconds)
         await coordinator.open()
         try:
@@ -49,18 +49,18 @@ class CoordinatorPlace:
 
     @asynccontextmanager
     async def cluster(self, session_seconds: float = SESSION_SECONDS) -> AsyncIterator[Cluster]:
-        """Open a coordinator with its facade."""
+        """Open a coordinator with ``Cluster``."""
         async with Cluster(self.coordinator(session_seconds)) as cluster:
             yield cluster
 
     def needs_cutting(self) -> None:
-        """Skip a test that cannot be done here."""
+        """Skip a test that needs ``cut`` if the place does not implement it."""
         if not self.can_be_cut_off:
             pytest.skip("this coordinator cannot be cut off")
 
 
 async def until(look: Callable[[], Awaitable[object]]) -> None:
-    """Wait until a look finds something."""
+    """Wait until the function returns a true value."""
     async with asyncio.timeout(WAIT_SECONDS):
         while not await look():  # noqa: ASYNC110  a server has no event
             await asyncio.sleep(0.02)

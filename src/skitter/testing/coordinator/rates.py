@@ -1,4 +1,4 @@
-"""Tests of limits of speed that processes share."""
+"""Tests of rate limits that processes share."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from skitter.testing.coordinator.place import CoordinatorPlace
 
 
 class RateLimits:
-    """``Cluster.rate``."""
+    """Tests of ``Cluster.rate``."""
 
     async def test_all_processes_together_keep_the_limit(self, place: CoordinatorPlace) -> None:
         async with place.cluster() as one, place.cluster() as other:
             begun = time.monotonic()
             limits = [cluster.rate("site", per_second=20.0, burst=2) for cluster in (one, other)]
             await asyncio.gather(*(limit.wait() for limit in limits for _ in range(10)))
-            # Twenty events, of which two may come at once; clocks of several machines may be read in between.
+            # Twenty events, of which two may come at once; the clocks of several machines may be read in between.
             assert time.monotonic() - begun >= 18 / 20 - 0.05
 
     async def test_what_cannot_wait_is_told_at_once(self, place: CoordinatorPlace) -> None:

@@ -1,4 +1,4 @@
-"""Tests of the session: its states, and what they mean for what is held."""
+"""Tests of the session: its states, and their effect on locks and other things that are held."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import asyncio
 import pytest
 
 from skitter.cluster.contract import SessionState
-from skitter.errors import ClusterAwayError, LockLostError
+from skitter.errors import ClusterUnavailableError, LockLostError
 from skitter.testing.coordinator.place import WAIT_SECONDS, CoordinatorPlace
 
 
 class SessionStates:
-    """``Cluster.state`` and ``Held.lost``."""
+    """Tests of ``Cluster.state`` and ``Held.lost``."""
 
     async def test_a_session_is_connected_until_it_is_closed(self, place: CoordinatorPlace) -> None:
         seen: list[SessionState] = []
@@ -62,7 +62,7 @@ class SessionStates:
         place.needs_cutting()
         async with place.cluster() as cluster, cluster.lock("lock", lifetime_seconds=12.0) as held:
             place.cut()
-            with pytest.raises(ClusterAwayError):
+            with pytest.raises(ClusterUnavailableError):
                 await held.extend()
             place.mend()
 
@@ -70,7 +70,7 @@ class SessionStates:
                 while True:
                     try:
                         await held.extend()
-                    except ClusterAwayError:
+                    except ClusterUnavailableError:
                         await asyncio.sleep(0.05)
                     else:
                         return

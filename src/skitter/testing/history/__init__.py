@@ -1,10 +1,10 @@
-"""Histories of workers, and a checker of what a crawl did under faults.
+"""Histories of workers, and a checker for crawls with injected faults.
 
 ``recorder`` wraps a WorkSource and a fetch engine: each process appends its grants, requests and answers to its own
-file. ``checker`` compares these files with the frontier's final states, the results and the web server's log, and finds
-what was lost, doubled or accepted although stale, and how long the delays between requests were.
+file. ``checker`` compares these files with the frontier's final states, the results and the web server's log. It finds
+pages that were lost, duplicates, and stale commits that were accepted, and measures the delays between requests.
 
-To test a frontier of your own, wrap it with ``Recorded`` in each worker, cause faults, and ``check`` the evidence.
+To test your own frontier, wrap it with ``Recorded`` in each worker, cause faults, and ``check`` the evidence.
 """
 
 from __future__ import annotations

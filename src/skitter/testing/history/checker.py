@@ -1,4 +1,4 @@
-"""The checker: finds what was lost, doubled or accepted although stale, and measures delays and the cost of faults.
+"""Checker: finds lost pages, duplicates and accepted stale commits, and measures delays and the cost of faults.
 
 It compares independent records: the workers' histories, the web server's log, the frontier's states, the results, and
 the known contents of the web.
@@ -18,13 +18,13 @@ from skitter.testing.history.events import Event, Fault, What
 from skitter.testing.history.evidence import Evidence, Findings
 
 _HAND_BACK = (What.ACCEPTED, What.REFUSED, What.RELEASED, What.LOST)
-"""After one of these a worker holds the lease no longer."""
+"""Events after which a worker no longer holds the lease."""
 _ENDED = {"ended", "maybe-seen"}
-"""What a store without a history says of done and redirected, and a Bloom filter."""
+"""States that a store without a history, or a Bloom filter, reports for done and redirected requests."""
 
 
 def check(evidence: Evidence) -> Findings:
-    """Check all evidence."""
+    """Check all evidence and return the findings."""
     events = [event for history in evidence.histories.values() for event in history]
     held = [(fault, _held_at(evidence, fault)) for fault in evidence.faults]
     expected = evidence.expected
@@ -32,7 +32,7 @@ def check(evidence: Evidence) -> Findings:
     sent = _gaps_by_host((event.url, event.at) for event in events if event.what is What.SENT)
     arrived = _gaps_by_host((root, hit.at) for root, hit in evidence.host_hits())
     return Findings(
-        pages=len(expected.done) + len(expected.redirected) + len(expected.dead),
+        pages=len(expected.done) + len(expected.redirected) + len(expected.failed),
         fetches=len(evidence.page_hits()),
         lost=sorted(set(_lost(evidence))),
         doubled=sorted(set(_doubled(evidence, events))),
@@ -58,9 +58,9 @@ def _lost(evidence: Evidence) -> Iterator[str]:
     expected = evidence.expected
     for wanted, urls in (
         ("done", expected.done),
-        # A URL that a chain comes by twice is redirected once and done, or dead, in the end.
-        ("redirected", expected.redirected - expected.done - expected.dead.keys()),
-        ("dead", expected.dead.keys() - expected.redirected),
+        # A URL that occurs twice in a chain is redirected once, and done or failed in the end.
+        ("redirected", expected.redirected - expected.done - expected.failed.keys()),
+        ("failed", expected.failed.keys() - expected.redirected),
         ("excluded", expected.excluded),
     ):
         fine = {wanted} | (_ENDED if wanted in ("done", "redirected") else set())
@@ -85,10 +85,10 @@ def _doubled(evidence: Evidence, events: Iterable[Event]) -> Iterator[str]:
 
 
 def _stale(events: Iterable[Event]) -> Iterator[str]:
-    """An older lease was ended after a newer one had been granted.
+    """Yield commits of an older lease that were accepted after a newer one had been granted.
 
-    Each side is judged by the times at which it certainly had, or had not yet, happened: the newer grant was told
-    before the commit was sent. But a page that has ended for good is never granted again, whatever the clock said.
+    Only certain cases count: the newer grant had been received before the commit was sent. But a page that has ended
+    for good must never be granted again, so then the times do not matter.
     """
     grants: dict[tuple[int, int], list[Event]] = defaultdict(list)
     accepted: list[Event] = []
@@ -107,11 +107,11 @@ def _is_final(event: Event) -> bool:
     return event.what is What.ACCEPTED and event.work == Work.PAGE and event.ending != Ending.RETRY
 
 
-# ---- what the faults cost
+# ---- cost of the faults
 
 
 def _refetches(evidence: Evidence, events: Iterable[Event]) -> int:
-    """Fetches beyond those that led to a commit: a page that was tried three times has been fetched three times."""
+    """Return the number of fetches that led to no commit; a page that was tried three times is fetched three times."""
     urls = {event.epoch: canonical(event.url) for event in events if event.what is What.LEASED and event.url}
     accounted = Counter(
         urls.get(event.epoch)
@@ -119,12 +119,12 @@ def _refetches(evidence: Evidence, events: Iterable[Event]) -> int:
         if event.what is What.ACCEPTED and event.work == Work.PAGE and event.ending != Ending.EXCLUDED
     )
     fetched = Counter(url for url, _ in evidence.page_hits())
-    # A commit whose answer never arrived accounts for its fetch, too: hence at least one.
+    # A commit whose answer never arrived also accounts for its fetch: hence at least one.
     return sum(max(0, times - max(1, accounted[url])) for url, times in fetched.items())
 
 
 def still_held(history: Iterable[Event]) -> list[Event]:
-    """The grants that a process had, by its own account, and has not handed back."""
+    """Return the grants that a process had according to its own history and has not handed back."""
     held: dict[int, Event] = {}
     for event in history:
         if event.what is What.LEASED:
@@ -135,11 +135,11 @@ def still_held(history: Iterable[Event]) -> list[Event]:
 
 
 def _held_at(evidence: Evidence, fault: Fault) -> list[Event]:
-    """Return the leases that the victims of a fault held when it came."""
+    """Return the leases that the victims of a fault held when it happened."""
     held: list[Event] = []
     for process in fault.processes:
         history = evidence.histories.get(process, [])
-        # What a victim of a kill has written after the stamp of the kill, it has still done.
+        # Events that a killed process recorded after the timestamp of the kill have still happened.
         held += still_held(event for event in history if fault.ends or event.at <= fault.at)
     return held
 
@@ -157,14 +157,17 @@ def _released_seconds(events: Iterable[Event], held: Iterable[tuple[Fault, list[
         for lease in leases:
             later = [grant.at for grant in grants[lease.work, lease.id] if grant.epoch > lease.epoch]
             if later and min(later) > fault.at and lease.epoch not in ended:
-                # A lease that outlived one fault and fell to another was lost to the later one.
+                # A lease that survived one fault and was lost in another counts for the later one.
                 seconds = min(later) - fault.at
                 waited[lease.epoch] = min(seconds, waited.get(lease.epoch, seconds))
     return max(waited.values(), default=0.0)
 
 
 def _resumed_seconds(faults: Iterable[Fault], events: Iterable[Event]) -> float:
-    """Of two faults without a commit between them, the later one counts: nobody had time to go on."""
+    """Return the longest time from the end of a fault until the next accepted commit.
+
+    Of two faults without a commit between them, the later one counts: no worker had time to resume.
+    """
     accepted = sorted(event.at for event in events if event.what is What.ACCEPTED)
     ends = sorted(fault.until for fault in faults)
     longest = 0.0
@@ -172,18 +175,19 @@ def _resumed_seconds(faults: Iterable[Fault], events: Iterable[Event]) -> float:
         before = bisect_right(ends, at)
         if before:
             longest = max(longest, at - ends[before - 1])
-            # The commits that follow, up to the next fault, say nothing of this one.
+            # Later commits, up to the next fault, say nothing about this fault.
             del ends[:before]
     return longest
 
 
-# ---- how polite it was
+# ---- politeness
 
 
 def _starts(history: Iterable[Event]) -> Iterator[tuple[str, float]]:
-    """When each request of a process began at its socket: with the connection that was made for it, or else its send.
+    """Yield the URL of each request of a process and the time at which it started at its socket.
 
-    Politeness is measured between these: a handshake may take any time.
+    It starts when a connection is opened for it or, on an existing connection, when it is sent. Politeness is measured
+    between these times, because a handshake may take any time.
     """
     opened: dict[str, float] = {}
     for event in history:
@@ -196,7 +200,7 @@ def _starts(history: Iterable[Event]) -> Iterator[tuple[str, float]]:
 
 
 def _gaps_by_host(stamps: Iterable[tuple[str, float]]) -> dict[str, float]:
-    """The smallest time between two requests to one host key; (URL, time) in any order."""
+    """Return the smallest time between two requests to each host key; ``stamps`` has (URL, time) in any order."""
     times: dict[str, list[float]] = defaultdict(list)
     for url, at in stamps:
         times[host_key(url)].append(at)

@@ -1,6 +1,6 @@
-"""Events of a history: one line each, written at once, so that a killed process leaves its whole history.
+"""Events of a history: one line each, written at once, so that a killed process leaves a complete history.
 
-Times are of the machine's monotonic clock, which all its processes share.
+Times are those of the machine's monotonic clock, which all its processes share.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ class What(enum.StrEnum):
     """Kind of an event."""
 
     ASKED = "asked"
-    """The frontier is asked for leases. Without an answer it may have granted leases that the worker does not know."""
+    """The frontier is asked for leases. Without an answer, it may have granted leases unknown to the worker."""
     LEASED = "leased"
     OPENED = "opened"
-    """A connection was begun for a request."""
+    """The opening of a connection for a request has begun."""
     SENT = "sent"
     """The request is about to be written to the socket."""
     ANSWERED = "answered"
@@ -31,38 +31,38 @@ class What(enum.StrEnum):
     REFUSED = "refused"
     RELEASED = "released"
     LOST = "lost"
-    """A renewal came too late."""
+    """A renewal came too late, so the lease is lost."""
 
 
 class Event(msgspec.Struct, kw_only=True, frozen=True, omit_defaults=True):
-    """One event as its process saw it."""
+    """Event as its process saw it."""
 
     what: What
     at: float
-    """When it was known: for what the frontier said, when its answer was there."""
+    """Time at which the process knew of it; for answers of the frontier, when the answer arrived."""
     since: float = 0.0
-    """For what the frontier said: when it was asked."""
+    """Time at which the frontier was asked, for its answers."""
     work: int = 0
     id: int = 0
     epoch: int = 0
     url: str = ""
-    """Of a grant, or of a fetch."""
+    """URL of a grant or a fetch."""
     ending: str = ""
-    """Of a commit."""
+    """Ending of a commit."""
     items: int = 0
 
 
 class Fault(msgspec.Struct, kw_only=True, frozen=True):
-    """A fault that was injected into the cluster."""
+    """Fault that was injected into the cluster."""
 
     what: str
     at: float
     until: float
-    """When it was over; of a kill, ``at``."""
+    """Time at which it was over; for a kill, the same as ``at``."""
     processes: tuple[str, ...] = ()
-    """The histories of its victims."""
+    """Names of the histories of its victims."""
     ends: bool = False
-    """Its victims are dead."""
+    """Whether its victims are dead."""
 
 
 _encode = msgspec.json.Encoder().encode
@@ -70,13 +70,13 @@ _decode = msgspec.json.Decoder(Event).decode
 
 
 class Recorder:
-    """Appends to the history of this process. Threads may share it.
+    """Writer of the history of this process. Threads may share it.
 
-    A line is one write, and nothing is buffered: what happened before a kill -9 is in the file.
+    Each line is one write without a buffer, so everything that happened before a kill -9 is in the file.
     """
 
     def __init__(self, folder: Path) -> None:
-        """The file is called after the process group and the process, so that either can be found."""
+        """Open the file, which is named after the process group and the process, so that either can be found."""
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / f"{os.getpgid(0)}-{os.getpid()}.jsonl"
         self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
@@ -93,7 +93,7 @@ class Recorder:
         ending: str = "",
         items: int = 0,
     ) -> None:
-        """Write one event down, now."""
+        """Write one event at once, with the current time."""
         at = time.monotonic()
         event = Event(what=what, at=at, since=since, work=work, id=id, epoch=epoch, url=url, ending=ending, items=items)
         os.write(self._file, _encode(event) + b"\n")
@@ -103,7 +103,7 @@ class Recorder:
 
 
 def read_histories(folder: Path) -> dict[str, list[Event]]:
-    """By process, in the order of events. The last line of a killed process may be torn: it is left out."""
+    """Return the events of each process in order; an incomplete last line of a killed process is left out."""
     return {path.stem: _read(path) for path in sorted(folder.glob("*.jsonl"))}
 
 

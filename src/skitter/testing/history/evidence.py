@@ -15,76 +15,76 @@ from skitter.testing.web_log import Hit
 from skitter.testing.web_spec import bases_of
 
 SHOWN = 10
-"""Findings of each kind that the text lists; the JSON has all."""
+"""Number of findings of each kind that the text lists; the JSON has all."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """The evidence of one crawl. URLs are in canonical form."""
+    """Evidence of one crawl. URLs are in canonical form."""
 
     expected: Expected
-    """What the web is known to contain."""
+    """Known contents of the web."""
     histories: dict[str, list[Event]]
-    """By process."""
+    """Histories by process."""
     faults: Sequence[Fault] = ()
     states: dict[str, str]
-    """The frontier's final state of each expected URL; a URL it has never seen is missing."""
+    """Final state of each expected URL in the frontier; a URL that it has never seen is missing."""
     unended: int = 0
-    """Requests that the frontier still counts as queued, delayed or leased."""
+    """Number of requests that the frontier still counts as queued, delayed or leased."""
     output: Sequence[str]
-    """The URL of each record of the results, in order."""
+    """URL of each record in the results, in order."""
     hits: Sequence[Hit]
-    """The web server's log."""
+    """Log of the web server."""
     urls: Sequence[str] = ()
-    """The hosts' roots, as the log counts them."""
+    """Root URLs of the hosts, in the order of the host indexes in the log."""
     _bases: dict[int, str] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_bases", bases_of(self.urls))
 
     def page_hits(self) -> list[tuple[str, Hit]]:
-        """What was fetched, without the robots.txt, each with its URL."""
+        """Return the requests at the web server, without robots.txt, each with its URL."""
         return [(canonical(self._bases[hit.host] + hit.path), hit) for hit in self.hits if hit.path != "/robots.txt"]
 
     def host_hits(self) -> list[tuple[str, Hit]]:
-        """Everything that was asked, each with the root of its host."""
+        """Return all requests at the web server, each with the root URL of its host."""
         return [(self._bases[hit.host] + "/", hit) for hit in self.hits]
 
 
 class Findings(msgspec.Struct, kw_only=True):
-    """The result of a check."""
+    """Result of a check."""
 
     pages: int
-    """Pages that the web has."""
+    """Number of pages in the web."""
     fetches: int
-    """Requests at the web server, without robots.txt."""
+    """Number of requests at the web server, without robots.txt."""
     lost: list[str]
-    """Expected, and not ended as expected, or not in the results."""
+    """URLs that did not end as expected, or are missing in the results."""
     doubled: list[str]
-    """Twice in the results, or ended by two accepted commits."""
+    """Duplicates: URLs that are in the results twice, and requests that were ended by two accepted commits."""
     stale_accepted: list[str]
-    """A commit that was accepted although a newer lease had been granted."""
+    """Commits that were accepted although a newer lease had been granted."""
     unexpected: list[str]
-    """In the results, and not of this web."""
+    """URLs in the results that are not in this web."""
     refetches: int
-    """Fetches that no accepted commit accounts for."""
+    """Number of fetches that no accepted commit accounts for."""
     held_at_faults: int
-    """Leases that the victims held: the most that may have to be fetched again."""
+    """Number of leases that the victims held: the maximum that may have to be fetched again."""
     faults: list[Fault]
     released_seconds: float
-    """The longest time from a fault until a lease that its victim held, and did not end itself, was granted again."""
+    """Longest time from a fault until a lease that its victim held, and did not end itself, was granted again."""
     resumed_seconds: float
-    """The longest time from the end of a fault until the next accepted commit of anyone."""
+    """Longest time from the end of a fault until the next accepted commit of any worker."""
     smallest_gap_seconds: float | None
-    """Between the starts of two requests to one host, by stamps that the workers took just before them."""
+    """Smallest time between the starts of two requests to one host, by timestamps of workers just before them."""
     smallest_gap_of_sends_seconds: float | None
-    """Between their sends: on a new connection a send follows its start when the handshake is over."""
+    """Smallest time between their sends; on a new connection, a request is sent only after the handshake."""
     smallest_gap_at_server_seconds: float | None
-    """The same, by the server's stamps."""
+    """Smallest time between their arrivals, by the server's timestamps."""
     gaps: dict[str, float]
-    """The smallest by host, as the workers saw it."""
+    """Smallest time between the starts of two requests by host, as the workers saw it."""
     most_in_flight: int
-    """To one host at one time, as the server counted."""
+    """Maximum number of requests in flight to one host at a time, as the server counted them."""
 
     @property
     def amplification(self) -> float:
@@ -113,7 +113,7 @@ class Findings(msgspec.Struct, kw_only=True):
         return "\n".join(lines) + "\n"
 
     def write(self, folder: Path, name: str) -> None:
-        """Write NAME.json, with everything, and NAME.txt."""
+        """Write NAME.json with everything, and NAME.txt with the text."""
         folder.mkdir(parents=True, exist_ok=True)
         told = msgspec.to_builtins(self) | {"amplification": round(self.amplification, 4)}
         (folder / f"{name}.json").write_bytes(msgspec.json.format(msgspec.json.encode(told)) + b"\n")

@@ -1,6 +1,6 @@
 """Recorder of a worker: wraps its frontier and its fetch engine, and writes an event for each call and request.
 
-Production code has no hooks for it: a process installs the recorder before it makes its parts.
+Production code has no hooks for it: a process installs the recorder before it creates its other parts.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Recorded:
-    """A frontier whose grants, renewals, commits and releases are recorded."""
+    """Frontier whose grants, renewals, commits and releases are recorded."""
 
     def __init__(self, source: WorkSource, recorder: Recorder) -> None:
         self._source = source
@@ -77,8 +77,8 @@ class Recorded:
 def record_fetches(recorder: Recorder) -> None:
     """Record every transfer of this process from now on, at the last instant before it is sent.
 
-    libcurl has two callbacks for it: one opens a socket, if there is no connection yet, and one checks the connection.
-    The second is the last call before the request is written.
+    This uses two callbacks of libcurl: one opens a socket if there is no connection yet, the other checks the
+    connection. The second one is the last call before the request is written.
     """
     from skitter.fetch.engine import CurlFetcher
     from skitter.fetch.transfer import Transfer

@@ -23,7 +23,7 @@ class AuditQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class VerifyQuery(StoreQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    head: Text = ""
+    head: Annotated[str, msgspec.Meta(max_length=4_000)] = ""
     """A head that was noted before, or several with commas between them."""
 
 
@@ -33,7 +33,7 @@ async def rows(call: Call) -> Page[AuditRow]:
     if query.job:
         check_scope(call.credential, query.job)
     elif call.credential.jobs:
-        raise RefusedError(403, "the audit trail has every job", hint="name one of the credential's own: job=NAME")
+        raise RefusedError(403, "the audit trail contains all jobs", hint="name a job of the credential: job=NAME")
     wanted = TrailFilter(
         job=query.job,
         actor=query.actor,
@@ -50,7 +50,7 @@ async def rows(call: Call) -> Page[AuditRow]:
 async def verify(call: Call) -> Verification:
     """Read the whole trail, and compare it with a noted head."""
     if call.credential.jobs:
-        raise RefusedError(403, "the audit trail has every job", hint="use a credential that is for all jobs")
+        raise RefusedError(403, "the audit trail contains all jobs", hint="use a credential for all jobs")
     heads = [head for head in call.query.head.split(",") if head]
     async with Trails(call.store.url) as trails:
         return await trails.verify(heads=heads)

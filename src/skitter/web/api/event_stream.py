@@ -13,7 +13,7 @@ import msgspec
 from aiohttp import web
 
 from skitter.web.access import Access
-from skitter.web.api.job_reads import JobDetail, JobReads, JobRow, JobsQuery
+from skitter.web.api.job_reads import JobDetail, JobReads, JobRow, JobsQuery, Text
 from skitter.web.api.live_figures import LiveFigures, Watcher
 from skitter.web.api.route import Call, Page, check_scope
 from skitter.web.call_limits import BusyError
@@ -33,7 +33,7 @@ LISTED_JOBS = 100
 class EventsQuery(JobsQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a tab shows: a job, the first page of the list of jobs, or both."""
 
-    job: str = ""
+    job: Text = ""
     jobs: bool = False
 
 
@@ -57,7 +57,7 @@ class EventStreams:
     async def handle(self, call: Call) -> web.StreamResponse:
         query: EventsQuery = call.query
         if not query.job and not query.jobs:
-            raise RefusedError(400, "nothing to look at", hint="as in ?job=NAME or ?jobs=true")
+            raise RefusedError(400, "no job and no list of jobs requested", hint="as in ?job=NAME or ?jobs=true")
         name = f"{call.credential.kind}:{call.credential.name}"
         if self._streams.total() >= MAX_STREAMS or self._streams[name] >= MAX_STREAMS_OF_ONE:
             raise BusyError("too many streams of events are open", hint="close some tabs")
@@ -156,4 +156,4 @@ async def _write(request: web.Request, response: web.StreamResponse, data: bytes
     except TimeoutError as error:
         if request.transport is not None:
             request.transport.abort()
-        raise ConnectionResetError("the client does not take events") from error
+        raise ConnectionResetError("the client does not read events") from error

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import AsyncIterator
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
-from skitter.app.views.failed import count_dead
+from skitter.app.views.failed import check_error_class, count_failed
 from skitter.frontier.contract import Frontier
-from skitter.model.job import Dead
+from skitter.model.job import FailedRequest
 from skitter.model.url import host_key
-from skitter.policy.retry import DEAD_CLASSES
 from skitter.web.api.job_reads import PageQuery, Text, opened_job
 from skitter.web.api.live_figures import LiveFigures
 from skitter.web.api.route import MAX_PAGE_LIMIT, Call, Page
@@ -20,14 +19,17 @@ from skitter.web.frontier_routes import RefusedError
 
 MAX_FAILURES_READ = 2_000
 """Of one page of failures, with a filter by host, and of a summary by host."""
-DEAD_BATCH = 500
+FAILED_BATCH = 500
 
 
 class FailuresQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
     error_class: Text = msgspec.field(default="", name="class")
     host: Text = ""
     """The key of a host, or a part of it."""
-    order: Literal["newest", "oldest"] = "newest"
+    order: Annotated[
+        Literal["newest", "oldest"],
+        msgspec.Meta(description="By when requests were added to the job, not by when they failed (ended_at)."),
+    ] = "newest"
 
 
 class FailureRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +57,7 @@ class HostFailures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailureSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Failures by class, all of them; and by host, of the newest."""
+    """Failures by class, all of them; and by host, of those whose requests were added last."""
 
     total: int
     classes: dict[str, int]
@@ -71,18 +73,18 @@ class FailureReads:
 
     async def rows(self, call: Call) -> Page[FailureRow]:
         query: FailuresQuery = call.query
-        check_class(query.error_class)
+        check_error_class(query.error_class)
         is_newest = query.order == "newest"
         rows: list[FailureRow] = []
         position, read = cursor_number(query.after), 0
         async with opened_job(call) as frontier:
             while read < MAX_FAILURES_READ:
-                wanted = DEAD_BATCH if query.host else query.limit - len(rows)
-                batch = await frontier.dead(query.error_class, wanted, position, newest=is_newest)
+                wanted = FAILED_BATCH if query.host else query.limit - len(rows)
+                batch = await frontier.failures(query.error_class, wanted, position, newest=is_newest)
                 read += len(batch)
-                for dead in batch:
-                    position = dead.position
-                    row = failure_row(dead)
+                for failed in batch:
+                    position = failed.position
+                    row = failure_row(failed)
                     if query.host in row.host:
                         rows.append(row)
                     if len(rows) == query.limit:
@@ -95,38 +97,38 @@ class FailureReads:
         report = await self._figures.report(call.store, call.job)
         hosts: Counter[str] = Counter()
         async with opened_job(call) as frontier:
-            async for dead in newest_dead(frontier, MAX_FAILURES_READ):
-                hosts[host_of(dead.url)] += 1
+            async for failed in newest_failed(frontier, MAX_FAILURES_READ):
+                hosts[host_of(failed.url)] += 1
         return FailureSummary(
-            total=count_dead(report),
+            total=count_failed(report),
             classes={name: n for name, n in report.errors.items() if n},
             hosts=[HostFailures(host=host, failures=n) for host, n in hosts.most_common(MAX_PAGE_LIMIT)],
             looked_at=hosts.total(),
         )
 
 
-async def newest_dead(frontier: Frontier, most: int, error_class: str = "") -> AsyncIterator[Dead]:
-    """The newest failures, the newest first."""
+async def newest_failed(frontier: Frontier, most: int, error_class: str = "") -> AsyncIterator[FailedRequest]:
+    """The failures whose requests were added last, in that order."""
     position = 0
-    while most > 0 and (batch := await frontier.dead(error_class, min(DEAD_BATCH, most), position, newest=True)):
-        for dead in batch:
-            yield dead
+    while most > 0 and (batch := await frontier.failures(error_class, min(FAILED_BATCH, most), position, newest=True)):
+        for failed in batch:
+            yield failed
         position, most = batch[-1].position, most - len(batch)
 
 
-def failure_row(dead: Dead) -> FailureRow:
+def failure_row(failed: FailedRequest) -> FailureRow:
     """A failure as it is shown."""
     return FailureRow(
-        id=f"{dead.id % 2**64:016x}",
-        url=dead.url,
-        host=host_of(dead.url),
-        error_class=dead.error_class,
-        error=dead.error,
-        status=dead.status,
-        attempts=dead.attempts,
-        losses=dead.losses,
-        referrer=dead.referrer,
-        ended_at=dead.ended_at,
+        id=f"{failed.id % 2**64:016x}",
+        url=failed.url,
+        host=host_of(failed.url),
+        error_class=failed.error_class,
+        error=failed.error,
+        status=failed.status,
+        attempts=failed.attempts,
+        losses=failed.losses,
+        referrer=failed.referrer,
+        ended_at=failed.ended_at,
     )
 
 
@@ -138,16 +140,10 @@ def host_of(url: str) -> str:
         return ""
 
 
-def check_class(error_class: str) -> None:
-    """400 for a class of errors that there is not: it would match nothing."""
-    if error_class and error_class not in DEAD_CLASSES:
-        raise RefusedError(400, f"no such class of errors: {error_class}", hint=f"classes: {', '.join(DEAD_CLASSES)}")
-
-
 def cursor_number(after: str) -> int:
     """The position in a cursor."""
     if not after:
         return 0
     if not after.isdecimal() or not after.isascii() or len(after) > 18:
-        raise RefusedError(400, "not a cursor of this list: after", hint="give what next has said")
+        raise RefusedError(400, "invalid cursor of this list: after", hint="use the value of next")
     return int(after)

@@ -5,24 +5,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 
-from skitter.app.crawl_source import seed_url
+from skitter.app.crawl_source import check_inside, seed_url
 from skitter.app.frontiers import default_frontier
-from skitter.app.job_checks import refuse_live_workers
+from skitter.app.host_list import key_of
+from skitter.app.job_checks import refuse_live_workers, spent_limit
+from skitter.app.remote_limits import check_remote_outputs, check_remote_settings
 from skitter.app.submit import Submitted, submission_config, submit_job
+from skitter.app.views.failed import check_error_class
 from skitter.app.views.fsck import check_job
 from skitter.cluster.process_identity import live_workers
-from skitter.errors import DamageError, JobError, MissingJobError, UsageError
+from skitter.errors import DamageError, JobError, MissingJobError
 from skitter.frontier.contract import Frontier, acting_for
 from skitter.frontier.http.wire import Role
 from skitter.model.consistency import Consistency
-from skitter.model.job import Begun, Command, Job
+from skitter.model.host import HostCommand
+from skitter.model.job import Begun, Command, Job, State
 from skitter.model.request import Fingerprinter, Request
-from skitter.web.api.failures import check_class, host_of, newest_dead
+from skitter.web.api.failures import host_of, newest_failed
 from skitter.web.api.job_reads import opened_job
 from skitter.web.api.live_figures import LiveFigures
 from skitter.web.api.route import Answer, Call, check_scope
@@ -34,6 +37,7 @@ MAX_IDS = 1_000
 RETRY_LOOKED_AT = 10_000
 """Failures that one retry by host looks through."""
 MAX_BAN_SECONDS = 30 * 86_400.0
+_LOCAL_HINT = "give it on the machine: skitter submit"
 
 Url = Annotated[str, msgspec.Meta(min_length=1, max_length=8_000)]
 Urls = Annotated[list[Url], msgspec.Meta(max_length=MAX_URLS)]
@@ -77,6 +81,12 @@ class RetryBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     host: Annotated[str, msgspec.Meta(max_length=2_000)] = ""
 
 
+class HostBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """A host, as the list of hosts shows it: ``https://shop.example``."""
+
+    host: Annotated[str, msgspec.Meta(min_length=1, max_length=2_000)]
+
+
 class BanBody(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """How long to ban a proxy, and at which host; 0 ends its bans."""
 
@@ -98,6 +108,9 @@ class Commanded(msgspec.Struct, frozen=True, kw_only=True):
     run: int
     reason: str
     workers: int
+    spent_max_pages: int = 0
+    """After ``resume``: the job's max_pages, if it is reached. The job stays stopped until that is larger."""
+    hint: str = ""
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,6 +148,15 @@ class Retried(msgspec.Struct, frozen=True, kw_only=True):
     retried: int
     more: bool
     """A retry by host has not looked through all failures: ask again."""
+
+
+class HostOrdered(msgspec.Struct, frozen=True, kw_only=True):
+    """A host after a command: ``none``, ``paused`` or ``given_up``, by an operator."""
+
+    job: str
+    host: str
+    before: str
+    after: str
 
 
 class Banned(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,17 +229,17 @@ class JobChanges:
 
     async def retry(self, call: Call) -> Retried:
         body: RetryBody = call.body
-        check_class(body.error_class)
+        check_error_class(body.error_class)
         more = False
         async with self._changed(call) as frontier:
             if body.ids:
                 retried = await frontier.revive(body.error_class, [_signed(text) for text in body.ids])
             elif body.host:
                 found, looked_at = [], 0
-                async for dead in newest_dead(frontier, RETRY_LOOKED_AT, body.error_class):
+                async for failed in newest_failed(frontier, RETRY_LOOKED_AT, body.error_class):
                     looked_at += 1
-                    if body.host in host_of(dead.url):
-                        found.append(dead.id)
+                    if body.host in host_of(failed.url):
+                        found.append(failed.id)
                 # No ids would mean all of them.
                 retried = await frontier.revive(body.error_class, found) if found else 0
                 more = looked_at == RETRY_LOOKED_AT and retried > 0
@@ -225,6 +247,23 @@ class JobChanges:
                 retried = await frontier.revive(body.error_class)
             state = await frontier.state()
         return Retried(job=call.job, state=state.state, retried=retried, more=more)
+
+    async def pause_host(self, call: Call) -> HostOrdered:
+        return await self._command_host(call, HostCommand.PAUSE)
+
+    async def resume_host(self, call: Call) -> HostOrdered:
+        return await self._command_host(call, HostCommand.RESUME)
+
+    async def give_up_host(self, call: Call) -> HostOrdered:
+        return await self._command_host(call, HostCommand.GIVE_UP)
+
+    async def _command_host(self, call: Call, command: HostCommand) -> HostOrdered:
+        key = key_of(call.body.host)
+        async with self._changed(call) as frontier:
+            before = await frontier.command_host(key, command)
+        if before is None:
+            raise RefusedError(404, f"no such host: {key[:200]}", hint="the list of hosts has the existing ones")
+        return HostOrdered(job=call.job, host=key, before=before.name.lower(), after=command.halt.name.lower())
 
     async def ban_proxy(self, call: Call) -> Banned:
         body, proxy = call.body, call.names["proxy"]
@@ -252,11 +291,11 @@ class JobChanges:
                 living = []
         if living:
             raise JobError(
-                f"workers are at the job: {call.job}: {', '.join(worker.id for worker in living[:5])}",
-                hint="stop the job first; one that has --stay ends by Ctrl-C or kill only",
+                f"workers are running: {call.job}: {', '.join(worker.id for worker in living[:5])}",
+                hint="stop the job first; a worker with --stay must be ended with Ctrl-C or kill",
             )
         if not await call.store.drop(call.job, call.actor):
-            raise MissingJobError(f"no such job: {call.job}", hint="the list of jobs has those that there are")
+            raise MissingJobError(f"no such job: {call.job}", hint="the list of jobs has the existing ones")
         self._figures.forget(call.store, call.job)
         return Dropped(job=call.job, dropped=True)
 
@@ -264,7 +303,10 @@ class JobChanges:
         body: SubmitBody = call.body
         store = call.store
         if body.spider is not None:
-            _check_spider_place(body.spider)
+            check_inside(body.spider.partition(":")[0], "a spider")
+        # Before the settings are read: that imports what they name.
+        check_remote_settings(body.settings, hint=_LOCAL_HINT)
+        check_remote_outputs(body.output, hint=_LOCAL_HINT)
 
         def configure(frontier: str) -> Any:
             return submission_config(
@@ -293,8 +335,17 @@ class JobChanges:
     async def _command(self, call: Call, command: Command) -> Commanded:
         async with self._changed(call) as frontier:
             job = await frontier.command(command)
-        workers = await self._workers(call)
-        return Commanded(job=call.job, state=job.state, run=job.run, reason=job.reason, workers=workers)
+        report = await self._figures.report(call.store, call.job)
+        spent = spent_limit(report) if command is Command.RESUME and job.state is not State.FINISHED else 0
+        return Commanded(
+            job=call.job,
+            state=job.state,
+            run=job.run,
+            reason=job.reason,
+            workers=len(live_workers(report)),
+            spent_max_pages=spent,
+            hint=f"max_pages={spent} is reached: set a higher limit, then resume again" if spent else "",
+        )
 
     async def _workers(self, call: Call) -> int:
         return len(live_workers(await self._figures.report(call.store, call.job)))
@@ -321,14 +372,3 @@ def _signed(text: str) -> int:
 
 def _submission_url(store: Store, job: str) -> str:
     return default_frontier(job or "job") if isinstance(store, FolderStore) else store.url
-
-
-def _check_spider_place(reference: str) -> None:
-    """Refuse a spider's file that is not below the folder of the server: it would be run here."""
-    folder = Path.cwd()
-    file = reference.partition(":")[0]
-    if not (folder / file).resolve().is_relative_to(folder.resolve()) or Path(file).is_absolute():
-        raise UsageError(
-            f"a spider outside of the server's folder: {reference[:200]}",
-            hint="as in books.py:Books, below that folder",
-        )

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from skitter._version import __version__
+from skitter.app.host_list import host_page
 from skitter.app.views.jobs import JobView, job_view, problem_view
 from skitter.app.views.metrics import ScaleView, scale_view
 from skitter.app.views.proxies import ProxyView, proxy_view
@@ -21,9 +22,11 @@ from skitter.app.views.why import WhyView, why_url
 from skitter.delivery.item_preview import preview_job
 from skitter.errors import FrontierError, JobError
 from skitter.frontier.contract import Frontier
+from skitter.model.host import HostFilter
 from skitter.model.intake import IntakeSeen
 from skitter.model.job import HostSeen, Report, SinkSeen
 from skitter.model.store_capacity import StoreCapacity
+from skitter.model.url import MAX_URL_CHARS
 from skitter.web.api.live_figures import POLL_SECONDS, LiveFigures, Sample
 from skitter.web.api.route import MAX_PAGE_LIMIT, PAGE_LIMIT, Call, Page, Rows, StoreQuery
 from skitter.web.frontier_routes import RefusedError
@@ -39,7 +42,7 @@ MAX_CURSOR_CHARS = 400
 
 Limit = Annotated[int, msgspec.Meta(ge=1, le=MAX_PAGE_LIMIT)]
 Cursor = Annotated[str, msgspec.Meta(max_length=MAX_CURSOR_CHARS)]
-Text = Annotated[str, msgspec.Meta(max_length=2_000)]
+Text = Annotated[str, msgspec.Meta(max_length=1_000)]
 
 
 class PageQuery(StoreQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -62,8 +65,12 @@ class HistoryQuery(StoreQuery, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class HostsQuery(StoreQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    kind: Literal["slow", "deep"] = "slow"
+    kind: Literal["slow", "deep", "all", "paused", "blocked", "given_up"] = "slow"
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_DEEP_HOSTS)] = PAGE_LIMIT
+    """Of ``slow`` and ``deep`` so many at most, and there is no further page; of the others about so many."""
+    after: Cursor = ""
+    search: Text = ""
+    """A part of the host, in any case; not for ``slow`` and ``deep``."""
 
 
 class WorkersQuery(PageQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,7 +88,7 @@ class ScaleQuery(StoreQuery, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class WhyQuery(StoreQuery, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    url: Annotated[str, msgspec.Meta(min_length=1, max_length=8_000)]
+    url: Annotated[str, msgspec.Meta(min_length=1, max_length=MAX_URL_CHARS)]
 
 
 class StoreRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -176,12 +183,15 @@ class JobReads:
         rows = await self._figures.history(call.store, call.job, call.query.since)
         return HistoryAnswer(rows=rows, sample_seconds=POLL_SECONDS)
 
-    async def hosts(self, call: Call) -> Rows[HostSeen]:
+    async def hosts(self, call: Call) -> Page[HostSeen]:
         query: HostsQuery = call.query
         if query.kind == "slow":
-            return Rows(rows=(await self._report(call)).hosts[: query.limit])
+            return Page(rows=(await self._report(call)).hosts[: query.limit], next=None)
         async with opened_job(call) as frontier:
-            return Rows(rows=(await frontier.report(0, query.limit)).crowded[: query.limit])
+            if query.kind == "deep":
+                return Page(rows=(await frontier.report(0, query.limit)).crowded[: query.limit], next=None)
+            page = await host_page(frontier, HostFilter(query.kind), query.limit, query.after, query.search)
+        return Page(rows=page.hosts, next=page.after or None)
 
     async def workers(self, call: Call) -> Page[WorkerView]:
         query: WorkersQuery = call.query
@@ -246,7 +256,7 @@ class JobReads:
         after_store, _, after_job = query.after.partition("/")
         chosen = call.chosen_stores()
         if query.after and after_store not in [store.name for store in chosen]:
-            raise RefusedError(400, "not a cursor of this list: after", hint="give what next has said")
+            raise RefusedError(400, "invalid cursor of this list: after", hint="use the value of next")
         passed = not query.after
         for store in chosen:
             is_start = store.name == after_store

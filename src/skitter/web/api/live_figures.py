@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from skitter.cluster.process_identity import live_workers
+from skitter.concurrency import wait_shielded
 from skitter.errors import SkitterError
 from skitter.model.job import Report
 from skitter.web.api.route import encoded, problem_of
@@ -39,7 +40,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     run: int
     state: str
     done: int
-    dead: int
+    failed: int
     queued: int
     delayed: int
     leased: int
@@ -128,11 +129,9 @@ class LiveFigures:
         is_usable = task is not None and not (task.done() and (task.cancelled() or task.exception()))
         if task is None or not is_usable or (task.done() and now - read_at > FRESH_SECONDS):
             task = asyncio.create_task(self._read(store, job))
-            # Whoever asked may be gone when it fails.
-            task.add_done_callback(lambda done: done.cancelled() or done.exception())
             self._drop_old(now)
             self._reports[key] = now, task
-        return await asyncio.shield(task)
+        return await wait_shielded(task)
 
     def _drop_old(self, now: float) -> None:
         """Reports that nobody will be given any more: one may have a hundred thousand seeds."""
@@ -192,13 +191,15 @@ class LiveFigures:
 def sample_of(report: Report, at: float) -> Sample:
     """A sample of a report."""
     counts, live = report.counts, live_workers(report)
-    latencies = [worker.card.latency_seconds for worker in live if worker.card and worker.card.latency_seconds]
+    latencies = [
+        worker.heartbeat.latency_seconds for worker in live if worker.heartbeat and worker.heartbeat.latency_seconds
+    ]
     return Sample(
         at=round(at, 3),
         run=report.job.run,
         state=report.job.state,
         done=counts.done,
-        dead=counts.dead,
+        failed=counts.failed,
         queued=counts.queued,
         delayed=counts.delayed,
         leased=counts.leased,

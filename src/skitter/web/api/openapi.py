@@ -48,8 +48,8 @@ def document(routes: Sequence[Route]) -> dict[str, Any]:
 
 
 _DESCRIPTION = (
-    "Jobs, schedules and stores of a skitter master. Roles: viewer, worker, operator, admin; each may do what those"
-    " before it may."
+    "Jobs, schedules and stores of a skitter master. Roles: viewer, worker, operator, admin; each includes"
+    " the rights of those before it."
 )
 
 
@@ -57,7 +57,7 @@ def _operation(route: Route, schema_of: dict[str, Any], components: dict[str, An
     content = {} if route.answer is None else {"content": {route.media_type: {"schema": schema_of[_key(route.answer)]}}}
     responses: dict[str, Any] = {str(route.status): {"description": HTTPStatus(route.status).phrase, **content}}
     if route.method == "GET" and route.media_type == "application/json":
-        responses["304"] = {"description": "Not Modified: If-None-Match has the ETag of the answer"}
+        responses["304"] = {"description": "Not Modified: If-None-Match has the ETag of the response"}
     responses["default"] = {
         "description": "An error, as problem details (RFC 9457)",
         "content": {PROBLEM_TYPE: {"schema": schema_of[_key(Problem)]}},

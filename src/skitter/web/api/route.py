@@ -7,7 +7,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 import msgspec
 from aiohttp import web
@@ -37,7 +37,7 @@ PREFIX = "/api/v1"
 MAX_BODY_BYTES = 1024 * 1024
 BODY_SECONDS = 10.0
 READ_SECONDS = 20.0
-"""For an answer: a store that is away is told as 503, and asked again."""
+"""For an answer: a store that is unavailable is told as 503, and asked again."""
 PAGE_LIMIT, MAX_PAGE_LIMIT = 50, 200
 PROBLEM_TYPE = "application/problem+json"
 
@@ -77,7 +77,7 @@ class NoQuery(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class StoreQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which store; may be left out where only one is served."""
 
-    store: str = ""
+    store: Annotated[str, msgspec.Meta(max_length=100)] = ""
 
 
 class NoBody(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -107,7 +107,7 @@ class Call(msgspec.Struct, kw_only=True):
             return next(iter(self.stores.values()))
         if name not in self.stores:
             message = f"no such store: {name}" if name else "which store?"
-            raise RefusedError(404 if name else 400, message, hint=f"there are: {', '.join(self.stores)}")
+            raise RefusedError(404 if name else 400, message, hint=f"existing stores: {', '.join(self.stores)}")
         return self.stores[name]
 
     @property
@@ -199,7 +199,9 @@ def check_scope(credential: Credential, job: str) -> None:
     except UsageError as error:
         raise RefusedError(404, f"no such job: {job[:200]}", hint=error.hint) from error
     if not credential.may_see(job):
-        raise RefusedError(403, f"not a job of this credential: {job}", hint="it is limited to some jobs")
+        raise RefusedError(
+            403, f"this credential is not for the job: {job}", hint="the credential is limited to some jobs"
+        )
 
 
 # ---- what comes in
@@ -213,15 +215,15 @@ def decoded_query(request: web.Request, kind: type[T]) -> T:
     try:
         return msgspec.convert(dict(given), kind, strict=False)
     except (msgspec.MsgspecError, ValueError, OverflowError) as error:
-        raise RefusedError(400, f"a wrong parameter: {_one_line(error)}", hint="see /api/v1/openapi.json") from error
+        raise RefusedError(400, f"invalid parameter: {_one_line(error)}", hint="see /api/v1/openapi.json") from error
 
 
 async def decoded_body(request: web.Request, kind: type[T]) -> T:
     """The JSON of a request; what is too large, too slow, or none of its type is refused."""
     if (length := request.content_length) is None:
-        raise RefusedError(411, "a body without a length", hint="send Content-Length")
+        raise RefusedError(411, "the body has no length", hint="send Content-Length")
     if length > MAX_BODY_BYTES:
-        raise RefusedError(413, f"a body of more than {MAX_BODY_BYTES} bytes: {length}", hint="send it in parts")
+        raise RefusedError(413, f"the body has more than {MAX_BODY_BYTES} bytes: {length}", hint="send it in parts")
     if request.content_type != "application/json":
         raise RefusedError(415, "the body is not JSON", hint="send Content-Type: application/json")
     try:
@@ -232,7 +234,7 @@ async def decoded_body(request: web.Request, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(data or b"{}", type=kind)
     except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError) as error:
-        raise RefusedError(400, f"a wrong body: {_one_line(error)}", hint="see /api/v1/openapi.json") from error
+        raise RefusedError(400, f"invalid body: {_one_line(error)}", hint="see /api/v1/openapi.json") from error
 
 
 def _one_line(error: Exception) -> str:
@@ -270,7 +272,7 @@ def respond(request: web.Request, answer: Answer) -> web.Response:
 def problem_of(error: Exception) -> Problem:
     """An error as its client is told it."""
     if not isinstance(error, SkitterError):
-        return _problem(500, "the server failed at this request", "look at the server's log", "")
+        return _problem(500, "the server failed to answer this request", "see the server's log", "")
     return _problem(status_of(error), str(error), error.hint, type(error).__name__)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from aiohttp import web
 
 from skitter.app.audit import Verification
-from skitter.app.schedules import ScheduleView
+from skitter.app.schedules import CheckCommand, ScheduleView
 from skitter.app.submit import Submitted
 from skitter.app.views.metrics import ScaleView
 from skitter.app.views.proxies import ProxyView
@@ -34,20 +34,26 @@ from skitter.web.api.session import LoginBody, SessionRoutes, SessionView
 from skitter.web.stores import Store
 
 WRITE_SECONDS = 55.0
-"""A change may wait for a store that is away; who asks again is told what has become of it by the job's state."""
+"""A change may wait for a store that is unavailable; who asks again is told what has become of it by the job's
+state."""
 
 
 class ApiRoutes:
     """Serves the table."""
 
     def __init__(
-        self, stores: dict[str, Store], access: Access, seen_report: Callable[[str, str, Report], Report]
+        self,
+        stores: dict[str, Store],
+        access: Access,
+        seen_report: Callable[[str, str, Report], Report],
+        check_command: CheckCommand | None = None,
     ) -> None:
+        """``check_command``: says which commands may be scheduled; None: none may."""
         figures = LiveFigures(seen_report)
         self._reads = reads.JobReads(figures)
         self._failures = failures.FailureReads(figures)
         self._changes = changes.JobChanges(figures)
-        self._schedules = schedules.ScheduleRoutes()
+        self._schedules = schedules.ScheduleRoutes(check_command)
         self._session = SessionRoutes(access)
         self._streams = EventStreams(figures, self._reads, access)
         self._server = RouteServer(stores)
@@ -66,7 +72,7 @@ class ApiRoutes:
 
     def _own(self) -> list[Route]:
         return [
-            _read("/session", None, "Who the client is", self._session.get, SessionView),
+            _read("/session", None, "The client's name, role and session", self._session.get, SessionView),
             Route(
                 method="POST",
                 path="/session",
@@ -88,7 +94,7 @@ class ApiRoutes:
             _read(
                 "/audit",
                 Role.OPERATOR,
-                "What operators did, the newest first",
+                "Actions of operators, newest first",
                 audit.rows,
                 Page[AuditRow],
                 audit.AuditQuery,
@@ -97,7 +103,7 @@ class ApiRoutes:
                 method="GET",
                 path="/audit/verify",
                 role=Role.ADMIN,
-                summary="Whether the audit trail is whole",
+                summary="Verify that the audit trail is intact",
                 handle=audit.verify,
                 query=audit.VerifyQuery,
                 answer=Verification,
@@ -124,28 +130,40 @@ class ApiRoutes:
             return _read(f"/jobs/{{job}}{path}", Role.VIEWER, summary, handle, answer, query)
 
         return [
-            _read("/jobs", Role.VIEWER, "Jobs and how they stand", of_job.jobs, Page[reads.JobRow], reads.JobsQuery),
+            _read("/jobs", Role.VIEWER, "Jobs and their states", of_job.jobs, Page[reads.JobRow], reads.JobsQuery),
             read("", "One job: what skitter status shows", of_job.job, reads.JobDetail),
-            read("/history", "Samples for charts", of_job.history, reads.HistoryAnswer, reads.HistoryQuery),
-            read("/hosts", "Slow and troubled hosts, or long queues", of_job.hosts, Rows[HostSeen], reads.HostsQuery),
-            read("/workers", "Workers by id", of_job.workers, Page[WorkerView], reads.WorkersQuery),
+            read(
+                "/history",
+                "Samples of a job's figures, for charts",
+                of_job.history,
+                reads.HistoryAnswer,
+                reads.HistoryQuery,
+            ),
+            read("/hosts", "Hosts: slow, with long queues, or all", of_job.hosts, Page[HostSeen], reads.HostsQuery),
+            read("/workers", "Workers, ordered by id", of_job.workers, Page[WorkerView], reads.WorkersQuery),
             read(
                 "/failures",
-                "Requests that failed for good",
+                "Failed requests",
                 self._failures.rows,
                 Page[failures.FailureRow],
                 failures.FailuresQuery,
             ),
             read("/failures/summary", "Failures by class and host", self._failures.summary, failures.FailureSummary),
-            read("/items", "Some items, and how full fields are", of_job.items, reads.ItemsAnswer, reads.ItemsQuery),
-            read("/sinks", "Targets and how far each is", of_job.sinks, Rows[SinkSeen]),
-            read("/intakes", "Sources of requests", of_job.intakes, Rows[IntakeSeen]),
-            read("/why", "What became of a URL, and why", of_job.why, WhyView, reads.WhyQuery),
+            read(
+                "/items",
+                "Sample items, and how often each field is filled",
+                of_job.items,
+                reads.ItemsAnswer,
+                reads.ItemsQuery,
+            ),
+            read("/sinks", "Outputs and their progress", of_job.sinks, Rows[SinkSeen]),
+            read("/intakes", "Intakes and their progress", of_job.intakes, Rows[IntakeSeen]),
+            read("/why", "What happened to a URL, and why", of_job.why, WhyView, reads.WhyQuery),
             read("/settings", "Settings and where each comes from", of_job.settings, Rows[JobSetting]),
             read("/proxies", "Proxies of the pool, without passwords", of_job.proxies, Rows[ProxyView]),
             read("/sessions", "Sessions, without cookies", of_job.sessions, Rows[CookieSessionView]),
-            read("/scale", "How many workers it could use", of_job.scale, ScaleView, reads.ScaleQuery),
-            read("/capacity", "What is left where the job is stored", of_job.capacity, Rows[StoreCapacity]),
+            read("/scale", "Number of workers that the job could use", of_job.scale, ScaleView, reads.ScaleQuery),
+            read("/capacity", "Free space of the job's store", of_job.capacity, Rows[StoreCapacity]),
         ]
 
     def _of_changes(self) -> list[Route]:
@@ -158,11 +176,11 @@ class ApiRoutes:
             return _change("POST", path, Role.OPERATOR, summary, handle, answer, body, status, **more)
 
         return [
-            post("/jobs", "Begin or resume a job for a fleet", made.submit, Submitted, changes.SubmitBody, 201),
+            post("/jobs", "Create or resume a job for a fleet", made.submit, Submitted, changes.SubmitBody, 201),
             post(f"{job}/pause", "Start no new requests", made.pause, changes.Commanded),
-            post(f"{job}/resume", "Go on after pause or stop", made.resume, changes.Commanded),
-            post(f"{job}/stop", "Let what is in flight end, then stop", made.stop, changes.Commanded),
-            post(f"{job}/runs", "Begin a new run from the start", made.new_run, changes.NewRun, status=201),
+            post(f"{job}/resume", "Continue after pause or stop", made.resume, changes.Commanded),
+            post(f"{job}/stop", "Stop after the requests in flight have ended", made.stop, changes.Commanded),
+            post(f"{job}/runs", "Start a new run", made.new_run, changes.NewRun, status=201),
             post(f"{job}/urls", "Add URLs", made.add_urls, changes.Added, changes.UrlsBody),
             _change(
                 "PATCH",
@@ -181,16 +199,37 @@ class ApiRoutes:
                 changes.RetryBody,
                 timeout_seconds=LONG_CALL_SECONDS,
             ),
+            post(
+                f"{job}/hosts/pause",
+                "Send no requests to a host until resume",
+                made.pause_host,
+                changes.HostOrdered,
+                changes.HostBody,
+            ),
+            post(
+                f"{job}/hosts/resume",
+                "End the pause or give-up of a host",
+                made.resume_host,
+                changes.HostOrdered,
+                changes.HostBody,
+            ),
+            post(
+                f"{job}/hosts/give-up",
+                "Fail all queued requests of a host",
+                made.give_up_host,
+                changes.HostOrdered,
+                changes.HostBody,
+            ),
             post(f"{job}/proxies/{{proxy}}/ban", "Ban a proxy", made.ban_proxy, changes.Banned, changes.BanBody),
             post(
                 f"{job}/fsck",
-                "Check the consistency of what is stored; repair it (admin)",
+                "Check the stored data of a job for consistency; repair it (admin)",
                 made.check,
                 changes.Checked,
                 changes.FsckBody,
                 timeout_seconds=LONG_CALL_SECONDS,
             ),
-            _change("DELETE", job, Role.ADMIN, "Remove a job and everything of it", made.drop, changes.Dropped, None),
+            _change("DELETE", job, Role.ADMIN, "Delete a job and all its data", made.drop, changes.Dropped, None),
         ]
 
     def _of_schedules(self) -> list[Route]:
@@ -199,11 +238,18 @@ class ApiRoutes:
         return [
             _read("/schedules", Role.VIEWER, "Schedules", made.list, schedules.SchedulesAnswer, reads.PageQuery),
             _read(one, Role.VIEWER, "One schedule", made.get, ScheduleView, StoreQuery),
-            _read(f"{one}/history", Role.VIEWER, "Its last ticks", made.history, Rows[HistoryRow], history),
+            _read(f"{one}/history", Role.VIEWER, "Results of its last ticks", made.history, Rows[HistoryRow], history),
+            _change(
+                *("POST", "/schedules", Role.OPERATOR, "Add a schedule", made.add, ScheduleView),
+                *(schedules.NewScheduleBody, 201),
+            ),
+            _change("PUT", one, Role.OPERATOR, "Change a schedule", made.change, ScheduleView, schedules.ScheduleBody),
             _change("POST", f"{one}/pause", Role.OPERATOR, "Skip ticks until resume", made.pause, ScheduleView),
             _change("POST", f"{one}/resume", Role.OPERATOR, "Run ticks again", made.resume, ScheduleView),
-            _change("POST", f"{one}/run", Role.OPERATOR, "Add a tick for now", made.run, schedules.RunNow),
-            _change("DELETE", one, Role.OPERATOR, "Remove it and its history", made.remove, schedules.Removed, None),
+            _change("POST", f"{one}/run", Role.OPERATOR, "Run a schedule now", made.run, schedules.RunNow),
+            _change(
+                "DELETE", one, Role.OPERATOR, "Remove a schedule and its history", made.remove, schedules.Removed, None
+            ),
         ]
 
 

@@ -69,7 +69,7 @@ class SessionRoutes:
     async def log_in(self, call: Call) -> Answer:
         users = self._access.users
         if users is None:
-            raise RefusedError(404, "no users here", hint="skitter user add NAME --role ROLE")
+            raise RefusedError(404, "this server has no users", hint="skitter user add NAME --role ROLE")
         body: LoginBody = call.body
         address = self._access.address_of(call.request)
         if wait := self._limits.wait_seconds(body.user, address):
@@ -88,11 +88,13 @@ class SessionRoutes:
         if user is None:
             self._limits.failed(body.user, address)
             self._tell(body.user, address)
-            raise RefusedError(401, "a wrong name or password")
+            raise RefusedError(401, "wrong name or password")
         self._limits.succeeded(body.user, address)
         cookie = users.begin_session(user)
         found = users.session_of(cookie)
-        assert found is not None, "it was just begun"
+        if found is None:
+            # The file was changed in between.
+            raise RefusedError(401, "the user was changed just now", hint="log in again")
         headers = {"Set-Cookie": self._cookie(call.request, cookie, int(SESSION_SECONDS)), "Cache-Control": "no-store"}
         return Answer(value=self._view(found[0]), headers=headers)
 

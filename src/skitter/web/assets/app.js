@@ -11,12 +11,13 @@ import { audit } from "./pages/audit.js";
 import { job } from "./pages/job.js";
 import { jobs } from "./pages/jobs.js";
 import { login } from "./pages/login.js";
+import { scheduleForm } from "./pages/schedule_form.js";
 import { schedule, schedules } from "./pages/schedules.js";
 import { submit } from "./pages/submit.js";
 
 const ROLES = ["viewer", "worker", "operator", "admin"];
 const REFRESH_MS = 3_000;
-const PAGES = { jobs, job, submit, schedules, schedule, audit };
+const PAGES = { jobs, job, submit, schedules, schedule, "schedule-form": scheduleForm, audit };
 
 const top = document.getElementById("top");
 const main = document.getElementById("main");
@@ -142,7 +143,7 @@ async function show() {
 }
 
 function drawTop() {
-  const current = { job: "jobs", submit: "jobs", schedule: "schedules" }[view.route.page] ?? view.route.page;
+  const current = { job: "jobs", submit: "jobs", schedule: "schedules", "schedule-form": "schedules" }[view.route.page] ?? view.route.page;
   const link = (name) => h("a", { href: `#/${name}`, "aria-current": current === name ? "page" : null }, t(`nav.${name}`));
   const theme = document.documentElement.dataset.theme ?? "system";
   replace(top,

@@ -70,10 +70,10 @@ export function clock(at) {
 }
 
 function relative(at) {
-  const away = at - Date.now() / 1000;
+  const distance = at - Date.now() / 1000;
   const sizes = [[86_400, "day"], [3_600, "hour"], [60, "minute"], [1, "second"]];
-  const [size, unit] = sizes.find(([seconds]) => Math.abs(away) >= seconds) ?? [1, "second"];
-  return new Intl.RelativeTimeFormat(language(), { numeric: "auto", style: "short" }).format(Math.trunc(away / size), unit);
+  const [size, unit] = sizes.find(([seconds]) => Math.abs(distance) >= seconds) ?? [1, "second"];
+  return new Intl.RelativeTimeFormat(language(), { numeric: "auto", style: "short" }).format(Math.trunc(distance / size), unit);
 }
 
 /** A time as an element that says how long ago it was, and goes on saying so. */

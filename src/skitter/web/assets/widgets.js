@@ -5,8 +5,8 @@ import { h } from "./elements.js";
 import { ago, compact, number } from "./format.js";
 import { named, t } from "./texts.js";
 
-const MARKS = { running: "▶", paused: "❚❚", draining: "◔", stopped: "■", finished: "✓", interrupted: "!", unreadable: "!", unknown: "?", done: "✓", failed: "✗", missed: "!", skipped: "–", queued: "…", delayed: "…", leased: "▶", dead: "✗", excluded: "–", redirected: "→" };
-const TONES = { running: "good", leased: "good", done: "info", finished: "info", ok: "good", paused: "warn", draining: "warn", delayed: "warn", missed: "warn", silent: "warn", blocked: "warn", resting: "warn", interrupted: "bad", unreadable: "bad", failed: "bad", dead: "bad", banned: "bad", gone: "bad" };
+const MARKS = { running: "▶", paused: "❚❚", draining: "◔", stopped: "■", finished: "✓", interrupted: "!", unreadable: "!", unknown: "?", done: "✓", missed: "!", skipped: "–", queued: "…", delayed: "…", leased: "▶", failed: "✗", excluded: "–", redirected: "→" };
+const TONES = { running: "good", ready: "good", leased: "good", done: "info", finished: "info", ok: "good", paused: "warn", draining: "warn", delayed: "warn", missed: "warn", silent: "warn", blocked: "warn", rests: "warn", expired: "warn", interrupted: "bad", unreadable: "bad", failed: "bad", banned: "bad", gone: "bad" };
 
 /** A state as a word with a colour and a sign. */
 export function badge(state, text = named("state", state)) {
@@ -22,6 +22,11 @@ export function shownState(job) {
 export function jobHref(store, job, tab = "", query = {}) {
   const text = new URLSearchParams(query).toString();
   return `#/jobs/${encodeURIComponent(store)}/${encodeURIComponent(job)}${tab ? `/${tab}` : ""}${text ? `?${text}` : ""}`;
+}
+
+/** The address of a schedule's page. */
+export function scheduleHref(store, name) {
+  return `#/schedules/${encodeURIComponent(store)}/${encodeURIComponent(name)}`;
 }
 
 /** A crawled URL, which leads to what is known of it. */

@@ -55,7 +55,7 @@ local function define_sessions(_, name)
   local function fail_login(record)
     record[FAILURES], record[LOGINS] = record[FAILURES] + 1, 0
     if record[FAILURES] >= MAX_LOGIN_FAILURES then return end_login(record) end
-    record[SESSION_STATE] = SESSION_EXPIRED
+    record[GENERATION], record[SESSION_STATE] = record[GENERATION] + 1, SESSION_EXPIRED
     record[SINCE] = now + LOGIN_RETRY_SECONDS * 2 ^ (record[FAILURES] - 1)
   end
 
@@ -73,7 +73,7 @@ local function define_sessions(_, name)
     if not rules or (session == POOL and not has_pool) then return login ~= nil or session ~= nil end
     if login then
       local record = load(login)
-      return record[SESSION_STATE] == SESSION_LOGGING_IN and is_idle(record)
+      return record[SESSION_STATE] ~= SESSION_EXPIRED and is_idle(record)
     end
     if session == POOL then
       for number = 1, rules.pool do
@@ -91,10 +91,10 @@ local function define_sessions(_, name)
     return true
   end
 
-  local function look_at(session)
+  local function look_at(session, login_is_queued)
     local record = load(session)
     if is_worn(record) then replace(session, record) end
-    if record[SESSION_STATE] == SESSION_LOGGING_IN and now > record[SINCE] + LOGIN_SECONDS then
+    if record[SESSION_STATE] == SESSION_LOGGING_IN and now > record[SINCE] + LOGIN_SECONDS and not login_is_queued then
       fail_login(record)
       save(session)
     end
@@ -108,7 +108,7 @@ local function define_sessions(_, name)
 
   -- The needs that the worker of this call can be granted, in the place of those that it serves by itself.
   function sessions.serve()
-    local queued, names, seen_names = {}, {}, {}
+    local queued, names, seen_names, logging_in = {}, {}, {}, {}
     for _, word in ipairs(needs.served) do served[word] = true end
     local found = call('HGETALL', RUN .. 'needs')
     for place = 1, #found, 2 do queued[#queued + 1] = {found[place], tonumber(found[place + 1])} end
@@ -123,7 +123,9 @@ local function define_sessions(_, name)
       end
     end
     for place = 1, rules and math.min(#queued, MAX_NEEDS) or 0 do
-      local session = named(queued[place][1], SESSION_WORD) or named(queued[place][1], LOGIN_WORD)
+      local login = named(queued[place][1], LOGIN_WORD)
+      local session = named(queued[place][1], SESSION_WORD) or login
+      if login then logging_in[login] = true end
       if session == POOL then
         for number = 1, rules.pool do note(POOL .. '-' .. number) end
       elseif session then
@@ -131,7 +133,7 @@ local function define_sessions(_, name)
       end
     end
     table.sort(names)
-    for _, session in ipairs(names) do look_at(session) end
+    for _, session in ipairs(names) do look_at(session, logging_in[session]) end
     needs.served = {}
     for place = 1, math.min(#queued, MAX_NEEDS) do
       if is_served(queued[place][1]) then table.insert(needs.served, queued[place][1]) end
@@ -212,7 +214,7 @@ local function define_sessions(_, name)
     if named(need, LOGIN_WORD) then
       if ending ~= 'retry' and record[SESSION_STATE] == SESSION_LOGGING_IN then
         record[LOGINS] = record[LOGINS] + links - 1
-        if record[LOGINS] <= 0 and (ending == 'dead' or ending == 'excluded') then
+        if record[LOGINS] <= 0 and (ending == 'failed' or ending == 'excluded') then
           fail_login(record)
         elseif record[LOGINS] <= 0 then
           end_login(record)

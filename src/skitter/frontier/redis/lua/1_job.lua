@@ -17,7 +17,7 @@
 --   workers       zset    worker id by the time it was last heard from
 --   delivered:N   set     ids of pages whose items every target holds, of all runs (the setting dedup_scope); as seen:N
 --   distinct      string  registers of a HyperLogLog of the URLs that were done, of all runs, one byte each
---   cards         hash    worker id -> msgpack: its WorkerCard, as the client wrote it
+--   heartbeats         hash    worker id -> msgpack: its WorkerHeartbeat, as the client wrote it
 --
 -- What belongs to one run has the run's number before its name, RUN:NAME, so that a new run begins with nothing
 -- and what an old one left can be removed at leisure:
@@ -34,13 +34,13 @@
 --   q_for:NEED:P:HOST, returned_for:NEED:HOST   the same of requests that have a need
 --   needs         hash    need -> how many requests of it are queued
 --   requests      hash    id -> its row, packed (3_requests.lua): every request that is returned, delayed, suspect,
---                         dead or excluded
+--                         failed or excluded
 --   delayed       zset    id by the time it may be queued again
 --   suspects      zset    id by sequence: queued, and to be leased alone
 --   suspects_for:NEED     the same of requests that have a need
 --   away:HOST     zset    id by sequence: what is delayed or suspect of one host
---   dead          zset    id by sequence
---   dead:CLASS    zset    the same of one class of error
+--   failed        zset    id by sequence
+--   failed:CLASS  zset    the same of one class of error
 --   tops          zset    priority by -priority: where ready:P is not empty, and some where it is
 --   ready:P       zset    host keys that may be asked now and whose best request has priority P, by last served epoch
 --   tops_for:NEED, ready_for:NEED:P   the same of hosts that have requests of a need, by the best of these
@@ -71,7 +71,7 @@
 --   sessions      hash    sessions that are handed out (10_sessions.lua)
 --   permits       list    permitted host keys, in the order they came
 --   tally         hash    counters of accepted commits
---   errors        hash    class -> how many are dead of it
+--   errors        hash    class -> how many have failed of it
 --   notable       zset    a few slow and troubled hosts, by how much so
 --   permitted     set     at the lead of a job with shards: what stands in permits
 --   targets       hash    at the lead of a job with shards: target -> where it is in all outboxes (6_shards.lua)
@@ -124,7 +124,7 @@ local function read_clock()
 end
 
 local function places_of(job)
-  return table.concat({job.queued, job.delayed, job.leased, job.done, job.redirected, job.dead, job.excluded}, ' ')
+  return table.concat({job.queued, job.delayed, job.leased, job.done, job.redirected, job.failed, job.excluded}, ' ')
 end
 
 local function use_job(job)
@@ -157,7 +157,7 @@ local function new_job(old, secret, bucket_mean, settings)
   return {
     state = 'running', run = old and old.run + 1 or 1, seeding = true, seed_losses = 0,
     started_at = now, ended_at = 0, reason = '',
-    queued = 0, delayed = 0, leased = 0, done = 0, redirected = 0, dead = 0, excluded = 0,
+    queued = 0, delayed = 0, leased = 0, done = 0, redirected = 0, failed = 0, excluded = 0,
     -- Sequences. Epochs and positions go on in a new run, so that nothing of an old one fits.
     next_seq = 1, next_epoch = old and old.next_epoch or 1, position = old and old.position or 0,
     first_item = (old and old.position or 0) + 1,
@@ -167,6 +167,7 @@ local function new_job(old, secret, bucket_mean, settings)
     -- shortened {at, epoch, until}, reschedule_after: after a delay was shortened (JobRow in frontier/tables.py).
     -- closing {owner, until}: who calls on_close of the finished run; closed: it was called.
     -- pooled: a proxy was registered, so nothing is leased without one; proxy_serial, proxy_draw, proxy_hosts (JobRow).
+    -- paused_hosts, given_up_hosts: how many an operator has paused or given up, unless none is.
     -- jars: how many there are, if there ever was one; jar_version: of the newest change.
     -- And needy: how many queued requests have a need, unless none has; intakes: how many are open, if there ever was one.
     -- The record of the exact set in seen:N, and of the one in delivered:N if there is any.
@@ -222,17 +223,17 @@ local function fetch(key, fields)
   return found
 end
 
--- The workers that were heard from: id, heard at, number of leases, card, ...
+-- The workers that were heard from: id, heard at, number of leases, heartbeat, ...
 local function list_workers()
   local workers, listed = call('ZRANGE', BASE .. 'workers', 0, -1, 'WITHSCORES'), {}
   local names = {}
   for place = 1, #workers, 2 do names[#names + 1] = workers[place] end
-  local cards = fetch(BASE .. 'cards', names)
+  local heartbeats = fetch(BASE .. 'heartbeats', names)
   for place, worker in ipairs(names) do
     listed[#listed + 1] = worker
     listed[#listed + 1] = workers[2 * place]
     listed[#listed + 1] = call('SCARD', RUN .. 'held:' .. worker)
-    listed[#listed + 1] = cards[place]
+    listed[#listed + 1] = heartbeats[place]
   end
   return listed
 end

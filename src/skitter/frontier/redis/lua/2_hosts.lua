@@ -22,6 +22,8 @@ local BURST_LEFT, BURST_UNTIL, PACER = 27, 28, 29
 -- Its queues of requests that have a need: false, or {need = {[QUEUED], [TOP], [LEVELS]}}. QUEUED, TOP and LEVELS of the host
 -- itself are those of requests without one.
 local NEEDS = 30
+-- An operator's order (model.host.Halt): 0 none, 1 paused, 2 given up. It belongs to the run.
+local HALT = 31
 -- GIVEN_UP stays until all that waits is buried, or the host is forgiven.
 -- PARKED: it would be ready, but its IP address has as many requests in flight as S.per_ip allows.
 -- The phases (IDLE, READY, WAITING, FULL, GIVEN_UP, PARKED) are those of model/host.py.
@@ -63,8 +65,9 @@ end
 -- Functions in a table count as one of the 60 names from outside that a function of Lua may use.
 local budgets = {}
 
-function budgets.are_set()
-  return S.max_pages_per_host or S.trap_pages
+-- Some host may be stopped: there are budgets, or an operator has given one up.
+function budgets.may_stop()
+  return S.max_pages_per_host or S.trap_pages or J.given_up_hosts
 end
 
 -- nil: none.
@@ -76,6 +79,11 @@ end
 function budgets.is_spent(h)
   local budget = budget_of(h)
   return budget and h[PAGES] >= budget or false
+end
+
+-- What waits for the host is to be buried, whatever it answers.
+function budgets.is_stopped(h)
+  return h[HALT] == HALT_GIVEN_UP or budgets.is_spent(h)
 end
 
 -- The setting that stopped the host.
@@ -90,7 +98,7 @@ local function judged(h, sign)
 end
 
 local function has_room(h)
-  if h[PHASE] == GIVEN_UP or h[GATE] ~= 0 then return false end
+  if h[PHASE] == GIVEN_UP or h[GATE] ~= 0 or h[HALT] ~= 0 then return false end
   local budget = budget_of(h)
   if budget and h[PAGES] + h[IN_FLIGHT] >= budget then return false end
   -- A host whose delay goes by its latency is asked for one page until that is known.
@@ -220,17 +228,19 @@ local function pack_host(h)
   local levels = h[LEVELS]
   if h[ROBOTS_UNTIL] == 0 and h[LATENCY] == 0 and h[IN_FLIGHT] == 0 and h[DUE] == 0 and h[GATE] == 0
     and h[STRUCK_AT] == 0 and h[AWAY] == 0 and h[GATE_LOSSES] == 0 and h[LATE] == 0 and h[ADDRESS] == ''
-    and h[BLOCKED_UNTIL] == 0 and h[BURST_UNTIL] == 0 and h[PAGES] + h[SIGNS] == 0 and h[QUEUED] > 0 and not h[NEEDS]
+    and h[BLOCKED_UNTIL] == 0 and h[HALT] == 0 and h[BURST_UNTIL] == 0 and h[PAGES] + h[SIGNS] == 0 and h[QUEUED] > 0 and not h[NEEDS]
     and levels and levels[1] == h[TOP] and levels[2] == h[QUEUED] then
     return struct.pack(SHORT_FORM, 1, h[RUN_OF], h[QUEUED], h[TOP], h[SERVED], h[PHASE], h[TRUSTED])
   end
   local rare = ''
   if h[STRUCK_AT] ~= 0 or h[LATE] ~= 0 or h[GATE_LOSSES] ~= 0 or h[AWAY] ~= 0 or h[HOST_ERROR] ~= ''
-    or (levels and levels[3]) or h[NEEDS] then
-    rare = pack({
+    or (levels and levels[3]) or h[NEEDS] or h[HALT] ~= 0 then
+    rare = {
       h[STRUCK_AT], h[STRIKES], h[BLOCKS], h[LATE], h[GATE_LOSSES], h[HOST_ERROR], h[AWAY], levels, h[BACKOFF],
       h[NEEDS] or nil,
-    })
+    }
+    if h[HALT] ~= 0 then rare[10], rare[11] = h[NEEDS], h[HALT] end
+    rare = pack(rare)
   end
   local budget = h[PAGES] + h[SIGNS] > 0 and struct.pack(BUDGET_FORM, h[PAGES], h[SIGNS]) or ''
   return struct.pack(
@@ -246,7 +256,7 @@ local function unpack_host(stored)
     local _, run, queued, top, served, phase, trusted = struct.unpack(SHORT_FORM, stored)
     return {
       run, queued, 0, top, served, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, trusted, 0, '', '', phase, {top, queued}, 0, 0,
-      0, 0, 0, 0, '', false,
+      0, 0, 0, 0, '', false, 0,
     }
   end
   local _, run, queued, in_flight, top, served, phase, gate, trusted, due, blocked_until, crawl_delay, robots_version,
@@ -255,14 +265,14 @@ local function unpack_host(stored)
   local h = {
     run, queued, in_flight, top, served, due, blocked_until, 0, 0, 0, 0, crawl_delay, robots_version, robots_until,
     gate, 0, trusted, latency, address, '', phase, listed > 0 and {priority, listed}, 0, 0, 0, 0, burst_left,
-    burst_until, pacer, false,
+    burst_until, pacer, false, 0,
   }
   if rest <= #stored then h[PAGES], h[SIGNS] = struct.unpack(BUDGET_FORM, stored, rest) end
   if rare ~= '' then
     rare = unpacked(rare)
     h[STRUCK_AT], h[STRIKES], h[BLOCKS], h[LATE], h[GATE_LOSSES] = rare[1], rare[2], rare[3], rare[4], rare[5]
     h[HOST_ERROR], h[AWAY], h[LEVELS], h[BACKOFF] = rare[6], rare[7], rare[8], rare[9] or rare[3]
-    h[NEEDS] = rare[10] or false
+    h[NEEDS], h[HALT] = rare[10] or false, rare[11] or 0
   end
   return h
 end
@@ -272,14 +282,14 @@ local function read_host(stored)
   if not stored then
     return {
       J.run, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', IDLE, false, 0, 0, 0, 0, 0, 0, '',
-      false,
+      false, 0,
     }
   end
   local h = unpack_host(stored)
   if h[RUN_OF] ~= J.run then
     h[RUN_OF], h[QUEUED], h[IN_FLIGHT], h[STRIKES], h[BLOCKS], h[GATE], h[GATE_LOSSES] = J.run, 0, 0, 0, 0, 0, 0
     h[TRUSTED], h[PHASE], h[LEVELS], h[AWAY], h[BACKOFF], h[PAGES], h[SIGNS] = 0, IDLE, false, 0, 0, 0, 0
-    h[BURST_LEFT], h[PACER], h[NEEDS] = 0, '', false
+    h[BURST_LEFT], h[PACER], h[NEEDS], h[HALT] = 0, '', false, 0
   end
   return h
 end
@@ -343,9 +353,14 @@ end
 -- Whether some host that was given up, or whose budget is spent, has more than this call may bury.
 local burying = false
 
--- The next call that buries finds it, and excludes what waits for it.
+-- The next call that buries finds it, and ends what waits for it.
 local function mark_stopped(key, h)
   if h[PHASE] == GIVEN_UP then return end
+  if h[HALT] == HALT_GIVEN_UP then
+    h[PHASE] = GIVEN_UP
+    call('HSET', RUN .. 'reasons', key, pack({GIVEN_UP_CLASS, GIVEN_UP_REASON}))
+    return
+  end
   local rule = budgets.rule_of(h)
   local sign = rule == 'trap_pages' and ': its pages look like those of a trap' or ''
   local reason = format('the budget of its host is spent: %d pages (%s%s)', budget_of(h), rule, sign)
@@ -369,14 +384,14 @@ local function note_move(key, h, old)
 end
 
 local function save_touched()
-  local some_have_budgets = budgets.are_set()
+  local may_stop = budgets.may_stop()
   if J.shortened and J.shortened[3] <= now then J.shortened = nil end
   local fields, joins, leaves, tops = {}, {}, {}, {}
   for _, key in ipairs(touched) do
     local h, old, name = hosts[key], stood_in[key], stood_as[key]
     note_queue(key, h[NEEDS] and needs.queued(h) or h[QUEUED])
-    -- Something was added, or came back, to a host that has no budget left.
-    if some_have_budgets and (h[QUEUED] > 0 or h[NEEDS]) and h[PHASE] ~= GIVEN_UP and budgets.is_spent(h) then
+    -- Something was added, or came back, to a host that is stopped.
+    if may_stop and (h[QUEUED] > 0 or h[NEEDS]) and h[PHASE] ~= GIVEN_UP and budgets.is_stopped(h) then
       mark_stopped(key, h)
       burying = true
     end
@@ -597,6 +612,15 @@ local function forgive(key, h)
   call('HDEL', RUN .. 'reasons', key)
 end
 
+-- An operator's order, or the end of one.
+function budgets.halt(h, halt)
+  for name, value in pairs({paused_hosts = HALT_PAUSED, given_up_hosts = HALT_GIVEN_UP}) do
+    local number = (J[name] or 0) + (halt == value and 1 or 0) - (h[HALT] == value and 1 or 0)
+    J[name] = number > 0 and number or nil
+  end
+  h[HALT] = halt
+end
+
 local function answered(key, h, leased_at, latency, status)
   forgive(key, h)
   if h[HOST_ERROR] == HELD_CLASS then h[BLOCKED_UNTIL] = 0 end
@@ -651,7 +675,9 @@ local function gate_failed(h)
   h[ROBOTS_UNTIL] = now + math.min(S.robots_seconds, LAST_COPY_SECONDS)
 end
 
+-- The queue of a paused host is kept until it is resumed.
 local function is_down(h)
+  if h[HALT] == HALT_PAUSED then return false end
   return h[STRIKES] >= S.max_attempts or h[BLOCKS] >= BLOCK_LIMIT
 end
 
@@ -683,16 +709,20 @@ local function save_notable()
   end
 end
 
+-- It was given up, by an operator or because it is down.
+local function was_given_up(h)
+  return h[PHASE] == GIVEN_UP or h[HALT] == HALT_GIVEN_UP or is_down(h)
+end
+
 -- For people: queued, in flight, due, blocked until, strikes, latency, class of its last error, pages, the setting that
--- stopped it.
-local function tell_host(key)
-  local stored = call('HGET', BASE .. 'hosts', key)
+-- stopped it, whether it is paused, whether it was given up. `stored`: its record, if it was read already.
+local function tell_host(key, stored)
+  stored = stored or call('HGET', BASE .. 'hosts', key)
   if not stored then return false end
-  local h = unpack_host(stored)
-  local is_current = h[RUN_OF] == J.run
+  local h = read_host(stored)
   return {
     h[NEEDS] and needs.queued(h) or h[QUEUED], h[IN_FLIGHT], text(h[DUE]), text(h[BLOCKED_UNTIL]), h[STRIKES] + h[BLOCKS], text(h[LATENCY]),
-    h[HOST_ERROR], h[ADDRESS], address_is_full(h) and 1 or 0, is_current and h[PAGES] or 0,
-    is_current and budgets.rule_of(h) or '',
+    h[HOST_ERROR], h[ADDRESS], address_is_full(h) and 1 or 0, h[PAGES], budgets.rule_of(h),
+    h[HALT] == HALT_PAUSED and 1 or 0, was_given_up(h) and 1 or 0,
   }
 end

@@ -1,6 +1,6 @@
 -- Requests: dedup, the queue, and where a request goes when its lease has ended.
 --
---   seen:N, q:P:HOST, returned:HOST, requests, delayed, suspects, away:HOST, given_up, reasons, dead, dead:CLASS,
+--   seen:N, q:P:HOST, returned:HOST, requests, delayed, suspects, away:HOST, given_up, reasons, failed, failed:CLASS,
 --   errors, permits, and what there is of them for a need: see 1_job.lua
 
 local SEQ, HOST, PRIORITY, PLACE, ATTEMPTS, LOSSES, LOSSES_ALONE, ROW_BLOCKS = 1, 2, 3, 4, 5, 6, 7, 8
@@ -10,7 +10,7 @@ local PROXY_FAILURES = 16
 -- The states (AT_QUEUED and so on) are RequestState of frontier/tables.py.
 local COUNTER = {
   [AT_QUEUED] = 'queued', [AT_DELAYED] = 'delayed', [AT_LEASED] = 'leased', [AT_DONE] = 'done',
-  [AT_REDIRECTED] = 'redirected', [AT_DEAD] = 'dead', [AT_EXCLUDED] = 'excluded', [AT_SUSPECT] = 'queued',
+  [AT_REDIRECTED] = 'redirected', [AT_FAILED] = 'failed', [AT_EXCLUDED] = 'excluded', [AT_SUSPECT] = 'queued',
 }
 -- Arguments that one entry takes: id in decimal, host key, priority (with a need: PRIORITY@NEED), id and payload.
 local ENTRY = 4
@@ -286,6 +286,11 @@ local function requeue(id, row)
     move(row, AT_SUSPECT)
     go_away(h, id, row)
     call('ZADD', row[NEED] == '' and RUN .. 'suspects' or needs.suspects_of(row[NEED]), row[SEQ], id)
+    -- It stands in no queue, and perhaps nobody serves its need: nothing else tells that it is to be buried.
+    if budgets.may_stop() and budgets.is_stopped(h) then
+      mark_stopped(row[HOST], h)
+      burying = true
+    end
   else
     move(row, AT_QUEUED)
     joined_queue(row[NEED] == '' and h or needs.queue(h, row[NEED]), row[PRIORITY])
@@ -310,9 +315,9 @@ end
 local function bury(id, row)
   row[ENDED_AT] = now
   count_error(row[ERROR_CLASS], 1)
-  move(row, AT_DEAD)
-  call('ZADD', RUN .. 'dead', row[SEQ], id)
-  call('ZADD', RUN .. 'dead:' .. row[ERROR_CLASS], row[SEQ], id)
+  move(row, AT_FAILED)
+  call('ZADD', RUN .. 'failed', row[SEQ], id)
+  call('ZADD', RUN .. 'failed:' .. row[ERROR_CLASS], row[SEQ], id)
   save_row(id, row)
 end
 
@@ -327,13 +332,13 @@ local function die_together(ids, rows, class, reason)
   for place, id in ipairs(ids) do
     local row = rows[place]
     row[ERROR_CLASS], row[ERROR], row[ENDED_AT] = class, reason, now
-    move(row, AT_DEAD)
+    move(row, AT_FAILED)
     marks[#marks + 1], fields[#fields + 1] = row[SEQ], id
     marks[#marks + 1], fields[#fields + 1] = id, pack_row(row)
   end
   count_error(class, #ids)
-  bulk('ZADD', RUN .. 'dead', marks)
-  bulk('ZADD', RUN .. 'dead:' .. class, marks)
+  bulk('ZADD', RUN .. 'failed', marks)
+  bulk('ZADD', RUN .. 'failed:' .. class, marks)
   bulk('HSET', RUN .. 'requests', fields)
 end
 
@@ -454,7 +459,8 @@ local function give_up(key, class, reason)
   bury_piece(key, h)
 end
 
--- A host whose budget is spent takes what waits for it along, as one that is down does; but excluded.
+-- A host whose budget is spent, or that an operator gives up, takes what waits for it along, as one that is down does; but
+-- for a budget it is excluded.
 local function stop(key)
   local h = host_of(key)
   if h[QUEUED] + h[AWAY] > 0 or h[NEEDS] then mark_stopped(key, h) end
@@ -464,8 +470,8 @@ end
 -- The next piece of what hosts have left that were given up.
 local function bury_more()
   may_bury = may_bury or S.bury_batch or BATCH
-  -- What came back in this call may have come to a host that has no budget left, or have made room for one.
-  if budgets.are_set() then
+  -- What came back in this call may have come to a host that is stopped, or have made room for one.
+  if budgets.may_stop() then
     save_hosts()
     burying = false
   end

@@ -112,7 +112,7 @@ end
 
 local function forget_worker(worker)
   call('ZREM', BASE .. 'workers', worker)
-  call('HDEL', BASE .. 'cards', worker)
+  call('HDEL', BASE .. 'heartbeats', worker)
   call('HDEL', RUN .. 'answers', worker)
   if J.short_workers then J.short_workers[worker] = nil end
 end
@@ -144,7 +144,7 @@ local function lose(keys, holds)
       -- A robots.txt that kills its reader must not do so for ever.
       local h = host_of(hold[HOLD_HOST])
       h[GATE_LOSSES] = h[GATE_LOSSES] + 1
-      if h[GATE_LOSSES] >= LOSSES_IN_ALL then given_up[#given_up + 1] = hold[HOLD_HOST] end
+      if h[GATE_LOSSES] >= LOSSES_IN_ALL and h[HALT] ~= HALT_PAUSED then given_up[#given_up + 1] = hold[HOLD_HOST] end
     else
       local row = row_of(hold)
       row[LOSSES] = row[LOSSES] + 1
@@ -542,7 +542,7 @@ local function find_suspect()
   if J.needy and needs.served[1] then ids = needs.suspects() end
   for place, row in ipairs(load_rows(ids)) do
     local h = host_of(row[HOST])
-    if budgets.is_spent(h) then
+    if budgets.is_stopped(h) then
       -- It stands in no queue, so nothing else would tell that it is not to be leased any more.
       mark_stopped(row[HOST], h)
       burying = true
@@ -640,6 +640,28 @@ local function tell_grant(blocked_by, leased_at, deadline, run, known, recovered
   }
 end
 
+-- The highest priority of a host that is ready; false for none.
+local function ready_top(tops, ready)
+  for _, top in ipairs(call('ZRANGE', RUN .. tops, 0, 15)) do
+    if call('EXISTS', RUN .. ready .. top) == 1 then return top end
+  end
+  return false
+end
+
+-- Everything that is left, of this shard, waits at hosts that an operator has paused.
+local function only_paused()
+  if J.state ~= 'running' or awaits_requests() or J.queued == 0 or J.delayed > 0 or J.needy or burying
+    -- A robots.txt that is being read is a lease too.
+    or call('HLEN', RUN .. 'holds') > 0 or call('EXISTS', RUN .. 'waiting') == 1 or ready_top('tops', 'ready:') then
+    return false
+  end
+  -- Suspects stand in no queue: their hosts may be in a back-off and idle.
+  for _, row in ipairs(load_rows(call('ZRANGE', RUN .. 'suspects', 0, SUSPECTS_TRIED - 1))) do
+    if read_host(call('HGET', BASE .. 'hosts', row[HOST]))[HALT] ~= HALT_PAUSED then return false end
+  end
+  return true
+end
+
 -- What may start now, and the state of the job. `others` is given for a shard only.
 local function lease(worker, limit, run, known, others)
   call('ZADD', BASE .. 'workers', now, worker)
@@ -668,6 +690,7 @@ local function lease(worker, limit, run, known, others)
     end
   end
   save_hosts()
+  if J.paused_hosts and #leases == 0 and blocked_by == '' and only_paused() then blocked_by = PAUSED_HOSTS end
   save_leases(worker)
   return tell_grant(blocked_by, now, now + S.lease_seconds, run, known, recovered, 0)
 end

@@ -101,14 +101,6 @@ local function backlog()
   return most
 end
 
--- The highest priority of a host that is ready; false for none.
-local function ready_top(tops, ready)
-  for _, top in ipairs(call('ZRANGE', RUN .. tops, 0, 15)) do
-    if call('EXISTS', RUN .. ready .. top) == 1 then return top end
-  end
-  return false
-end
-
 -- Of the worker that asked: how many leases it holds here, whether it is alone with one, whether it seeds.
 local function told_of_worker()
   if not asked then return false end

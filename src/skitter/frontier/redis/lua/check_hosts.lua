@@ -14,7 +14,7 @@ local function wrong_phase(h)
   local has_queue = phase == READY or phase == WAITING or phase == FULL or phase == PARKED
   local waits = h[QUEUED] > 0 or h[NEEDS] ~= false
   if has_queue ~= waits then return waits and 'one with a queue' or 'idle' end
-  if phase == FULL and h[IN_FLIGHT] == 0 then return 'not full: nothing is in flight' end
+  if phase == FULL and h[IN_FLIGHT] == 0 and h[HALT] ~= HALT_PAUSED then return 'not full: nothing is in flight' end
   if (phase == READY or phase == PARKED) and due_at(h) > now then return 'waiting' end
 end
 

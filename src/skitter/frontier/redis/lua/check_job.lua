@@ -1,6 +1,6 @@
 -- check_job: compares the job's record with the outbox, the sinks, and the lists that are short.
 --
---   job, hosts, RUN:holds, RUN:items, RUN:sinks, RUN:errors, RUN:dead:CLASS, RUN:permits,
+--   job, hosts, RUN:holds, RUN:items, RUN:sinks, RUN:errors, RUN:failed:CLASS, RUN:permits,
 --   RUN:permitted, RUN:intakes, RUN:jars, RUN:jar_order, RUN:jar_domains (read)
 --
 -- ARGV: time. Answers faults and the number of items.
@@ -29,13 +29,13 @@ local function check_outbox()
   return number
 end
 
--- Classes of which there are dead are compared one by one (check_members.lua).
+-- Classes of which there have failed are compared one by one (check_members.lua).
 local function check_errors()
   local counted = call('HGETALL', RUN .. 'errors')
   for place = 1, #counted, 2 do
     local class = counted[place]
-    if call('EXISTS', RUN .. 'dead:' .. class) == 0 then
-      fault('errors_count', 'errors', 'dead of class ' .. class, 0, counted[place + 1], 'mend_job', 'error', class)
+    if call('EXISTS', RUN .. 'failed:' .. class) == 0 then
+      fault('errors_count', 'errors', 'failed of class ' .. class, 0, counted[place + 1], 'mend_job', 'error', class)
     end
   end
 end

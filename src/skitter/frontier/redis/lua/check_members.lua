@@ -1,7 +1,7 @@
 -- check_members: compares members of indexes with the records that they name.
 --
---   job, hosts, workers, cards, RUN:requests, RUN:holds, RUN:ready:P, RUN:waiting, RUN:given_up, RUN:parked,
---   RUN:returned:HOST, RUN:delayed, RUN:suspects, RUN:away:HOST, RUN:dead, RUN:dead:CLASS, RUN:held:WORKER, RUN:alone,
+--   job, hosts, workers, heartbeats, RUN:requests, RUN:holds, RUN:ready:P, RUN:waiting, RUN:given_up, RUN:parked,
+--   RUN:returned:HOST, RUN:delayed, RUN:suspects, RUN:away:HOST, RUN:failed, RUN:failed:CLASS, RUN:held:WORKER, RUN:alone,
 --   RUN:seen:N, RUN:kept:N, RUN:generation:G:N, delivered:N, RUN:permits, RUN:errors, pages, records, due, and what there is of
 --   them for a need (read)
 --
@@ -29,7 +29,7 @@ end
 local places = {
   returned = {[AT_QUEUED] = true}, returned_for = {[AT_QUEUED] = true}, delayed = {[AT_DELAYED] = true},
   suspects = {[AT_SUSPECT] = true}, suspects_for = {[AT_SUSPECT] = true},
-  away = {[AT_DELAYED] = true, [AT_SUSPECT] = true}, dead = {[AT_DEAD] = true},
+  away = {[AT_DELAYED] = true, [AT_SUSPECT] = true}, failed = {[AT_FAILED] = true},
 }
 
 -- A request that stands in an index of one place, and is in another, or in none.
@@ -50,7 +50,7 @@ local function check_request(name, member, suffix)
     is_here = is_here and suspects_of(row[NEED]) == name
   end
   if kind == 'away' then is_here = is_here and row[HOST] == suffix end
-  if kind == 'dead' and suffix ~= '' then is_here = is_here and row[ERROR_CLASS] == suffix end
+  if kind == 'failed' and suffix ~= '' then is_here = is_here and row[ERROR_CLASS] == suffix end
   if not is_here then
     fault('two_places', shown(id), 'its place in ' .. name, 'none', 'one', remove(name, member))
   end
@@ -99,9 +99,9 @@ local function check_due(name, id)
   end
 end
 
-local function check_card(_, worker)
+local function check_heartbeat(_, worker)
   if not call('ZSCORE', BASE .. 'workers', worker) then
-    fault('worker_card', worker, 'the worker of a card', 'known', 'unknown', 'mend_request', 'card', worker)
+    fault('worker_heartbeat', worker, 'the worker of a heartbeat', 'known', 'unknown', 'mend_request', 'heartbeat', worker)
   end
 end
 
@@ -113,24 +113,24 @@ local function check_permit(_, key)
   end
 end
 
--- How many are dead of a class.
+-- How many have failed of a class.
 local function check_class(name, class)
-  local dead, counted = call('ZCARD', RUN .. name), tonumber(call('HGET', RUN .. 'errors', class) or 0)
-  if dead ~= counted then
-    fault('errors_count', 'errors', 'dead of class ' .. class, dead, counted, 'mend_job', 'error', class)
+  local failed, counted = call('ZCARD', RUN .. name), tonumber(call('HGET', RUN .. 'errors', class) or 0)
+  if failed ~= counted then
+    fault('errors_count', 'errors', 'failed of class ' .. class, failed, counted, 'mend_job', 'error', class)
   end
 end
 
 local scans = {
-  held = 'SSCAN', alone = 'SSCAN', seen = 'SSCAN', kept = 'SSCAN', generation = 'SSCAN', delivered = 'SSCAN', cards = 'HSCAN',
+  held = 'SSCAN', alone = 'SSCAN', seen = 'SSCAN', kept = 'SSCAN', generation = 'SSCAN', delivered = 'SSCAN', heartbeats = 'HSCAN',
   pages = 'HSCAN', records = 'HSCAN',
 }
-local is_of_all_runs = {cards = true, delivered = true, pages = true, records = true, due = true}
+local is_of_all_runs = {heartbeats = true, delivered = true, pages = true, records = true, due = true}
 local checks = {
   ready = check_host, ready_for = check_host, waiting = check_host, given_up = check_host, parked = check_host,
   returned = check_request, returned_for = check_request, delayed = check_request, suspects = check_request,
-  suspects_for = check_request, away = check_request, dead = check_request, held = check_held, alone = check_alone,
-  seen = check_bucket, kept = check_bucket, generation = check_bucket, delivered = check_bucket, cards = check_card,
+  suspects_for = check_request, away = check_request, failed = check_request, held = check_held, alone = check_alone,
+  seen = check_bucket, kept = check_bucket, generation = check_bucket, delivered = check_bucket, heartbeats = check_heartbeat,
   permits = check_permit, pages = check_page, records = check_due, due = check_due,
 }
 
@@ -148,7 +148,7 @@ for place = 4, #ARGV, 2 do
   local suffix, cursor = ARGV[place], ARGV[place + 1]
   local name = suffix == '' and kind or kind .. ':' .. suffix
   if left > 0 then
-    if kind == 'dead' and suffix ~= '' and cursor == '0' then check_class(name, suffix) end
+    if kind == 'failed' and suffix ~= '' and cursor == '0' then check_class(name, suffix) end
     local members, step
     cursor, members, step = members_of((is_of_all_runs[kind] and BASE or RUN) .. name, cursor)
     for member = 1, #members, step do checks[kind](name, members[member], suffix) end

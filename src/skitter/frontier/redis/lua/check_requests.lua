@@ -1,7 +1,7 @@
 -- check_requests: compares some of the requests that have a record with the places where they are looked for.
 --
---   job, hosts, RUN:requests, RUN:holds, RUN:seen:N, RUN:returned:HOST, RUN:delayed, RUN:suspects, RUN:away:HOST, RUN:dead,
---   RUN:dead:CLASS, and what there is of them for a need (read)
+--   job, hosts, RUN:requests, RUN:holds, RUN:seen:N, RUN:returned:HOST, RUN:delayed, RUN:suspects, RUN:away:HOST, RUN:failed,
+--   RUN:failed:CLASS, and what there is of them for a need (read)
 --
 -- ARGV: time, where to go on, how many. Answers where to go on, faults, and the number of requests.
 
@@ -42,9 +42,9 @@ for place = 1, #found, 2 do
   elseif at == AT_SUSPECT then
     check_member(id, suspects_of(row[NEED]), id, row[SEQ])
     check_member(id, 'away:' .. row[HOST], id, row[SEQ])
-  elseif at == AT_DEAD then
-    check_member(id, 'dead', id, row[SEQ])
-    check_member(id, 'dead:' .. row[ERROR_CLASS], id, row[SEQ])
+  elseif at == AT_FAILED then
+    check_member(id, 'failed', id, row[SEQ])
+    check_member(id, 'failed:' .. row[ERROR_CLASS], id, row[SEQ])
   elseif at ~= AT_EXCLUDED then
     fault('no_place', shown(id), 'its place', 'one of a request with a record', at, 'mend_request', 'place', id)
   end

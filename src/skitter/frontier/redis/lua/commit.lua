@@ -111,7 +111,7 @@ local function end_page(id, hold, h, head, struck)
   row[STATUS], row[ERROR_CLASS], row[ERROR] = head[H_STATUS], head[H_CLASS], head[H_ERROR]
   if ending ~= 'retry' then
     if head[H_TOUCHED] then row[ATTEMPTS] = row[ATTEMPTS] + 1 end
-    if ending == 'dead' then
+    if ending == 'failed' then
       bury(id, row)
     else
       row[ENDED_AT] = now
@@ -238,7 +238,7 @@ for place, head in ipairs(heads) do
         sessions.committed(hold[TAKEN], row_of(hold)[NEED], head[H_ENDING], head[H_EXPIRED], going_on)
       end
       if key == SEED_KEY then
-        seeding_over(head[H_ENDING] == 'dead' and head[H_ERROR] or '')
+        seeding_over(head[H_ENDING] == 'failed' and head[H_ERROR] or '')
       else
         local host_key = hold[HOLD_HOST]
         local h = host_of(host_key)
@@ -283,10 +283,10 @@ end
 for _, pair in ipairs(downed) do
   if is_given_up(host_of(pair[1]), pair[3]) then give_up(pair[1], pair[2][H_CLASS], pair[2][H_ERROR]) end
 end
-if budgets.are_set() then
+if budgets.may_stop() then
   for place, key in ipairs(keys) do
     local host_key = accepted[place] == '1' and holds[place][HOLD_HOST] or ''
-    if host_key ~= '' and budgets.is_spent(host_of(host_key)) then
+    if host_key ~= '' and budgets.is_stopped(host_of(host_key)) then
       notable[host_key] = true
       stop(host_key)
     end
@@ -302,7 +302,7 @@ if share.others_are_short(worker) then
   for place, head in ipairs(heads) do
     if accepted[place] == '1' and not head[H_MORE] then
       outcomes = outcomes + 1
-      if head[H_ENDING] ~= 'retry' and head[H_ENDING] ~= 'dead' then
+      if head[H_ENDING] ~= 'retry' and head[H_ENDING] ~= 'failed' then
         good = good + 1
         if keys[place] ~= SEED_KEY then
           held, pages = held + math.min(now - holds[place][LEASED_AT], MAX_HELD_SECONDS), pages + 1

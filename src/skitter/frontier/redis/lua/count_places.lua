@@ -1,20 +1,21 @@
 -- count_places: how many requests are in each place, for the sums of the consistency check; a piece of the hosts and of the
 -- exact sets at a time.
 --
---   job, hosts, RUN:returned:HOST, RUN:seen:N and the other exact sets, RUN:suspects, RUN:delayed, RUN:dead, RUN:requests, RUN:holds,
+--   job, hosts, RUN:returned:HOST, RUN:seen:N and the other exact sets, RUN:suspects, RUN:delayed, RUN:failed, RUN:requests, RUN:holds,
 --   RUN:permits, RUN:needs, and what there is of them for a need (counted)
 --
 -- ARGV: time, where to go on among the hosts or nothing, first bucket of all exact sets, how many hosts and buckets, needs that
 -- may have suspects.
--- Answers which state of the job this was, what the job's record says (queued, delayed, leased, done, redirected, dead,
--- excluded, parked, needy), what was counted (suspects, delayed, leased pages, dead, records, permits, items of the filter or
--- 0, and -1 where the seen set has what has ended), what was counted of this piece (queued, returned, pages, permitted hosts, parked hosts), where to go on among the hosts
+-- Answers which state of the job this was, what the job's record says (queued, delayed, leased, done, redirected, failed,
+-- excluded, parked, needy, paused hosts, hosts given up), what was counted (suspects, delayed, leased pages, failed, records, permits, items of the filter or
+-- 0, and -1 where the seen set has what has ended), what was counted of this piece (queued, returned, pages, permitted hosts, parked hosts, paused hosts, hosts that an operator has given up), where to go on among the hosts
 -- ("": through), and the next bucket (-1); of each exact set its name, the count of its record, and the ids in this piece; of each need
 -- what was counted of it when it was queued, its suspects, and what is queued at the hosts of this piece.
 
 if not load_job() then return false end
 local stored, most, bucket = call('GET', KEYS[1]), tonumber(ARGV[4]), tonumber(ARGV[3])
 local queued, returned, pages, permitted, parked, cursor, queued_for = 0, 0, 0, 0, 0, '', {}
+local halted = {[0] = 0, 0, 0}
 if ARGV[2] ~= '' then
   local scanned = call('HSCAN', BASE .. 'hosts', ARGV[2], 'COUNT', most)
   cursor = scanned[1] == '0' and '' or scanned[1]
@@ -29,6 +30,7 @@ if ARGV[2] ~= '' then
       pages = pages + h[PAGES]
       if h[TRUSTED] ~= 0 then permitted = permitted + 1 end
       if h[PHASE] == PARKED then parked = parked + 1 end
+      halted[h[HALT]] = halted[h[HALT]] + 1
     end
   end
 end
@@ -69,10 +71,11 @@ if record then
 end
 return {
   redis.sha1hex(stored),
-  {J.queued, J.delayed, J.leased, J.done, J.redirected, J.dead, J.excluded, J.parked or 0, J.needy or 0},
+  {J.queued, J.delayed, J.leased, J.done, J.redirected, J.failed, J.excluded, J.parked or 0, J.needy or 0,
+    J.paused_hosts or 0, J.given_up_hosts or 0},
   {
-    suspects, call('ZCARD', RUN .. 'delayed'), leased, call('ZCARD', RUN .. 'dead'), call('HLEN', RUN .. 'requests'),
+    suspects, call('ZCARD', RUN .. 'delayed'), leased, call('ZCARD', RUN .. 'failed'), call('HLEN', RUN .. 'requests'),
     call('LLEN', RUN .. 'permits'), ended,
   },
-  {queued, returned, pages, permitted, parked}, cursor, bucket, sets, of_needs,
+  {queued, returned, pages, permitted, parked, halted[HALT_PAUSED], halted[HALT_GIVEN_UP]}, cursor, bucket, sets, of_needs,
 }

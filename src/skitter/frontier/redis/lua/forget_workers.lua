@@ -1,6 +1,6 @@
 -- forget_workers: workers that one shard would forget (record_worker.lua), in all shards of a job.
 --
---   job, workers, cards, RUN:answers (written), RUN:held:WORKER (counted)
+--   job, workers, heartbeats, RUN:answers (written), RUN:held:WORKER (counted)
 --
 -- ARGV: time, "ask" or "forget", seconds of silence, workers...
 -- "ask" answers those who have been silent here too, and hold nothing; "forget" forgets them.

@@ -19,14 +19,14 @@
 if not load_job() then return false end
 local step, name = ARGV[2], ARGV[3]
 local grows = {next_seq = true, next_epoch = true}
-local may_be_missing = {needy = true, parked = true, proxy_hosts = true}
+local may_be_missing = {needy = true, parked = true, proxy_hosts = true, paused_hosts = true, given_up_hosts = true}
 
-local function count_dead(class)
-  local dead = call('ZCARD', RUN .. 'dead:' .. class)
-  if dead == 0 then
+local function count_failed(class)
+  local failed = call('ZCARD', RUN .. 'failed:' .. class)
+  if failed == 0 then
     call('HDEL', RUN .. 'errors', class)
   else
-    call('HSET', RUN .. 'errors', class, dead)
+    call('HSET', RUN .. 'errors', class, failed)
   end
 end
 
@@ -36,7 +36,7 @@ local steps = {
     J[name] = grows[name] and math.max(J[name], value) or value
     if may_be_missing[name] and value == 0 then J[name] = nil end
   end,
-  error = function() count_dead(name) end,
+  error = function() count_failed(name) end,
   jars = function() jars.index() end,
   session = function() sessions.set_in_flight(name, tonumber(ARGV[4])) end,
   load = function()

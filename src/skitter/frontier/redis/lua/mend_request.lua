@@ -1,6 +1,6 @@
 -- mend_request: puts a request into the seen set or into its place, or takes it out of a place that is not its own.
 --
---   job, RUN:requests and its indexes, RUN:q:P:HOST, RUN:holds, RUN:held:WORKER, RUN:seen:N, cards (written)
+--   job, RUN:requests and its indexes, RUN:q:P:HOST, RUN:holds, RUN:held:WORKER, RUN:seen:N, heartbeats (written)
 --
 -- ARGV: time, step, then for
 --   "seen"     id, id in decimal: it joins the seen set
@@ -11,7 +11,7 @@
 --   "unqueue"  id, host key, priority, element, need: the element leaves its queue. What stands nowhere else then goes on as a
 --              request that came back: it keeps its number, and is not lost
 --   "remove"   name of a set, member
---   "card"     worker
+--   "heartbeat"     worker
 
 if not load_job() then return false end
 local step, id = ARGV[2], ARGV[3]
@@ -27,16 +27,16 @@ end
 
 local function put_in_place(row)
   local at = row[PLACE]
-  if at ~= AT_QUEUED and at ~= AT_DELAYED and at ~= AT_SUSPECT and at ~= AT_DEAD and at ~= AT_EXCLUDED then
+  if at ~= AT_QUEUED and at ~= AT_DELAYED and at ~= AT_SUSPECT and at ~= AT_FAILED and at ~= AT_EXCLUDED then
     at = row[LOSSES] >= LOSSES_BEFORE_ALONE and AT_SUSPECT or AT_QUEUED
     row[PLACE] = at
     save_row(id, row)
   end
   if at == AT_QUEUED then
     call('ZADD', returned_of(row[HOST], row[NEED]), -row[PRIORITY], returned_member(id, row))
-  elseif at == AT_DEAD then
-    call('ZADD', RUN .. 'dead', row[SEQ], id)
-    call('ZADD', RUN .. 'dead:' .. row[ERROR_CLASS], row[SEQ], id)
+  elseif at == AT_FAILED then
+    call('ZADD', RUN .. 'failed', row[SEQ], id)
+    call('ZADD', RUN .. 'failed:' .. row[ERROR_CLASS], row[SEQ], id)
   elseif at ~= AT_EXCLUDED then
     call('ZADD', RUN .. 'away:' .. row[HOST], row[SEQ], id)
     if at == AT_DELAYED then
@@ -73,7 +73,7 @@ local steps = {
     local row = load_rows({id})[1]
     if not row then return end
     if call('HEXISTS', RUN .. 'holds', id) == 1 then
-      if row[PLACE] ~= AT_DEAD and row[PLACE] ~= AT_EXCLUDED then return take_out(row) end
+      if row[PLACE] ~= AT_FAILED and row[PLACE] ~= AT_EXCLUDED then return take_out(row) end
       drop_hold(id)
     end
     put_in_place(row)
@@ -101,7 +101,7 @@ local steps = {
       call('ZREM', key, ARGV[4])
     end
   end,
-  card = function() call('HDEL', BASE .. 'cards', ARGV[3]) end,
+  heartbeat = function() call('HDEL', BASE .. 'heartbeats', ARGV[3]) end,
 }
 steps[step]()
 save_job()

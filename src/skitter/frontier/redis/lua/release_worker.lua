@@ -1,6 +1,6 @@
 -- release_worker: a worker was seen to die; its leases return at once, each with a loss, and its claim of on_close ends.
 --
---   job, hosts, workers, cards, RUN:holds, RUN:deadlines, RUN:held:WORKER, RUN:answers, RUN:requests and its indexes
+--   job, hosts, workers, heartbeats, RUN:holds, RUN:deadlines, RUN:held:WORKER, RUN:answers, RUN:requests and its indexes
 --   (written)
 --
 -- ARGV: time, worker. Answers how many.

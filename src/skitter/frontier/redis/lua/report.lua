@@ -1,10 +1,10 @@
 -- report: everything that status shows, from one instant.
 --
---   job, begun, spec, hosts, workers, cards, RUN:tally, RUN:errors, RUN:sinks, RUN:held:WORKER, RUN:holds, RUN:deadlines, RUN:notable
+--   job, begun, spec, hosts, workers, heartbeats, RUN:tally, RUN:errors, RUN:sinks, RUN:held:WORKER, RUN:holds, RUN:deadlines, RUN:notable
 --   (read)
 --
 -- ARGV: time, whether slow hosts are wanted, whether long queues are, token of the spec that the client has.
--- Answers job, {token of the spec, spec unless the client has it}, now, tally, errors, sinks, workers {id, heard at, leased, card, ...}, slow hosts {key, score, told,
+-- Answers job, {token of the spec, spec unless the client has it}, now, tally, errors, sinks, workers {id, heard at, leased, heartbeat, ...}, slow hosts {key, score, told,
 -- ...}, hosts with long queues {key, length, told, ...}, deadline of the lease that is most overdue (now: none is), needs
 -- of what is queued {name, how many, ...}, msgpack: items and bits set of each sub-filter of a Bloom filter, or false.
 

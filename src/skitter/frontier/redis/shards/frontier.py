@@ -13,6 +13,7 @@ import msgspec
 
 from skitter.concurrency import gather_or_cancel
 from skitter.errors import UsageError
+from skitter.frontier.contract import BATCH
 from skitter.frontier.redis.shards.consistency import check_shards
 from skitter.frontier.redis.shards.cross_shard_links import CrossShardLinks
 from skitter.frontier.redis.shards.jars import ShardedJars
@@ -22,6 +23,7 @@ from skitter.frontier.redis.shards.report import MergedReport, joined_proxies
 from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.shards.shard_set import ShardSet
 from skitter.model.consistency import Consistency
+from skitter.model.host import Halt, HostCommand, HostFilter
 from skitter.model.intake import IntakeProgress, IntakeSeen
 from skitter.model.item import Item
 from skitter.model.job import (
@@ -29,7 +31,8 @@ from skitter.model.job import (
     CloseClaim,
     Command,
     Counts,
-    Dead,
+    FailedRequest,
+    HostPage,
     Job,
     JobSpec,
     JobState,
@@ -46,7 +49,7 @@ from skitter.model.proxy import ProxySeen
 from skitter.model.request import Entry
 from skitter.model.session import CookieNews, Jar, JarRef, SessionLogin, SessionSeen
 from skitter.model.store_capacity import StoreCapacity
-from skitter.model.worker import WorkerCard, WorkerSeen
+from skitter.model.worker import WorkerHeartbeat, WorkerSeen
 from skitter.settings import Settings
 
 RENEWAL_SECONDS = 2.0
@@ -98,7 +101,8 @@ class ShardedFrontier:
         shards = self._shard_set.shards
         if (per_proxy := values.get("per_proxy")) is not None:
             check_pool(JobSpec(name="", spider="", settings={"proxy_pool": True, "per_proxy": per_proxy}), len(shards))
-        # Whoever finds a shard that has not heard of it, because this client died or the shard was away, tells it.
+        # Whoever finds a shard that has not heard of it, because this client died or the shard was unavailable, tells
+        # it.
         await self._shard_set.lead.change_settings_of_shards(values, len(self._shard_set.shards))
         await self._shard_set.refresh_all()
         await self._shard_set.settle(self._shard_set.shards)
@@ -140,8 +144,8 @@ class ShardedFrontier:
         if not renewing.cancelled():
             renewing.exception()  # retrieved: asyncio warns of an exception that nobody has seen
 
-    async def tell(self, worker: str, card: WorkerCard | None) -> None:
-        answers = await self._shard_set.call_each(lambda shard: shard.record_worker(worker, card))
+    async def tell(self, worker: str, heartbeat: WorkerHeartbeat | None) -> None:
+        answers = await self._shard_set.call_each(lambda shard: shard.record_worker(worker, heartbeat))
         silent = {name for names in answers for name in names}
         if silent:
             # One that is silent here may be at work in another shard.
@@ -313,6 +317,19 @@ class ShardedFrontier:
     async def proxies(self) -> list[ProxySeen]:
         return joined_proxies(await self._shard_set.call_each(Shard.proxies))
 
+    # ---- hosts: each belongs to one shard
+
+    async def command_host(self, host_key: str, command: HostCommand) -> Halt | None:
+        # A shard that has not heard of a new run would give the order in the run before.
+        await self._shard_set.sync_with_lead()
+        shard = self._shard_set.shard_of(host_key)
+        before = await self._shard_set.call(shard, lambda shard: shard.command_host(host_key, command))
+        await self._shard_set.settle([shard])
+        return before
+
+    async def hosts(self, state: HostFilter = HostFilter.ALL, limit: int = BATCH, after: str = "") -> HostPage:
+        return await self._report.hosts(state, limit, after)
+
     # ---- reading
 
     async def counts(self) -> Counts:
@@ -333,10 +350,10 @@ class ShardedFrontier:
     async def page_record(self, request_id: int, host_key: str) -> PageRecord | None:
         return await self._shard_set.shard_of(host_key).page_record(request_id, host_key)
 
-    async def dead(
+    async def failures(
         self, error_class: str = "", limit: int = 1000, after: int = 0, *, newest: bool = False
-    ) -> list[Dead]:
-        return await self._report.dead(error_class, limit, after, newest=newest)
+    ) -> list[FailedRequest]:
+        return await self._report.failures(error_class, limit, after, newest=newest)
 
     async def distinct_urls(self) -> bytes:
         return await self._shard_set.lead.distinct_urls()
@@ -367,7 +384,7 @@ def check_pool(spec: JobSpec, shards: int) -> None:
     if pool.proxy_pool and pool.per_proxy < shards:
         raise UsageError(
             f"per_proxy is less than the number of shards: {pool.per_proxy} of {shards}",
-            hint=f"each shard has an equal part of it: per_proxy={shards} or more, or fewer shards",
+            hint=f"each shard gets an equal part: use per_proxy={shards} or more, or fewer shards",
         )
 
 

@@ -17,7 +17,7 @@ from collections import Counter
 import msgspec
 
 from skitter.concurrency import gather_or_cancel
-from skitter.frontier.contract import POLL_SECONDS
+from skitter.frontier.contract import PAUSED_HOSTS, POLL_SECONDS
 from skitter.frontier.redis.shards.jars import ShardedJars
 from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.shards.shard_set import ShardSet
@@ -39,6 +39,8 @@ class ShardedLeasing:
         self._now = 0.0
         self._workers = 0
         self._lacks_proxy = False
+        self._only_paused: set[Shard] = set()
+        """Shards that have nothing left but what waits at paused hosts, as they said last."""
         self._call = ONCE
         self._visits = 0
 
@@ -67,6 +69,11 @@ class ShardedLeasing:
         run = shard_set.run
         permitted, permits = await self._permitted(run)
         blocked_by = "sink" if full else "proxy" if self._lacks_proxy and not leases else ""
+        unfinished = {shard for shard in shard_set.shards if shard.status.unfinished}
+        statuses = [shard.status for shard in shard_set.shards]
+        may_go_on = any(status.holds or status.seeding or status.intakes for status in statuses)
+        if not blocked_by and not leases and not may_go_on and unfinished and unfinished <= self._only_paused:
+            blocked_by = PAUSED_HOSTS
         return Grant(
             leases=await self._jars.with_versions(leases),
             state=shard_set.state,
@@ -163,6 +170,7 @@ class ShardedLeasing:
             self._workers = max(self._workers, grant.workers)
             self._now = max(self._now, grant.now)
             self._lacks_proxy = self._lacks_proxy or grant.blocked_by == "proxy"
+            (self._only_paused.add if grant.blocked_by == PAUSED_HOSTS else self._only_paused.discard)(shard)
             if shard.status.version >= version:
                 return grant, was_recalled
             await shard_set.sync_with_lead()

@@ -14,7 +14,8 @@ from skitter.frontier.redis import report as shard_report
 from skitter.frontier.redis.shards.shard import Shard
 from skitter.frontier.redis.shards.shard_set import ShardSet
 from skitter.frontier.tables import MAYBE_SEEN
-from skitter.model.job import Counts, Dead, Report, SinkSeen, Trace
+from skitter.model.host import HostFilter
+from skitter.model.job import Counts, FailedRequest, HostPage, Report, SinkSeen, Trace
 from skitter.model.proxy import ProxySeen
 from skitter.model.worker import WorkerSeen
 
@@ -78,8 +79,20 @@ class MergedReport:
             overdue_seconds=max(report.overdue_seconds for report in reports),
             needs=shard_report.most_needed(_sum(shard_report.needs_of(answer) for answer, _ in answers)),
             dedup=stats_together(filled) if (filled := [each.dedup for each in reports if each.dedup]) else None,
+            paused_hosts=sum(report.paused_hosts for report in reports),
             exact=exact,
         )
+
+    async def hosts(self, state: HostFilter, limit: int, after: str) -> HostPage:
+        """A piece of one shard; its number and a colon stand before where to go on there."""
+        shards = self._shard_set.shards
+        number, _, cursor = after.partition(":")
+        index = shard_report.scan_cursor(number)
+        if index >= len(shards):
+            return HostPage([], "")
+        page = await self._shard_set.call(shards[index], lambda shard: shard.hosts(state, limit, cursor))
+        following = f"{index}:{page.after}" if page.after else f"{index + 1}:" if index + 1 < len(shards) else ""
+        return HostPage(page.hosts, following)
 
     async def trace(self, request_id: int, host_key: str) -> Trace | None:
         if host_key:
@@ -91,11 +104,11 @@ class MergedReport:
         traces = sorted((trace for trace in found if trace is not None), key=lambda trace: trace.state == MAYBE_SEEN)
         return next(iter(traces), None)
 
-    async def dead(self, error_class: str, limit: int, after: int, *, newest: bool) -> list[Dead]:
+    async def failures(self, error_class: str, limit: int, after: int, *, newest: bool) -> list[FailedRequest]:
         """By their position in a shard, then by shard: positions of this method are made of both."""
         shards = len(self._shard_set.shards)
 
-        async def ask(shard: Shard) -> list[Dead]:
+        async def ask(shard: Shard) -> list[FailedRequest]:
             # The position of this shard to go on from; sequences begin with 1, and 0 is the beginning of the list.
             if not after:
                 passed = 0
@@ -103,11 +116,13 @@ class MergedReport:
                 passed = max(1, -((shard.number - after) // shards))
             else:
                 passed = max(0, (after - shard.number) // shards)
-            found = await shard.dead(error_class, limit, passed, newest=newest)
-            return [msgspec.structs.replace(dead, position=dead.position * shards + shard.number) for dead in found]
+            found = await shard.failures(error_class, limit, passed, newest=newest)
+            return [
+                msgspec.structs.replace(failed, position=failed.position * shards + shard.number) for failed in found
+            ]
 
-        found = [dead for listed in await self._shard_set.call_each(ask) for dead in listed]
-        return sorted(found, key=lambda dead: dead.position, reverse=newest)[:limit]
+        found = [failed for listed in await self._shard_set.call_each(ask) for failed in listed]
+        return sorted(found, key=lambda failed: failed.position, reverse=newest)[:limit]
 
 
 def _sum_counts(counted: Sequence[Counts | codec.JobRecord]) -> Counts:
@@ -128,8 +143,8 @@ def _workers(of_shards: Iterable[Iterable[WorkerSeen]]) -> list[WorkerSeen]:
         other = seen.get(worker.id)
         if other is not None:
             silent = min(worker.silent_seconds, other.silent_seconds)
-            leased, card = worker.leased + other.leased, worker.card or other.card
-            worker = WorkerSeen(worker.id, leased, silent, card)  # noqa: PLW2901 - one of both
+            leased, heartbeat = worker.leased + other.leased, worker.heartbeat or other.heartbeat
+            worker = WorkerSeen(worker.id, leased, silent, heartbeat)  # noqa: PLW2901 - one of both
         seen[worker.id] = worker
     return [seen[name] for name in sorted(seen)]
 

@@ -17,7 +17,7 @@ from skitter.frontier.redis.jobs import forget_runs, scan_keys
 from skitter.model.lease import ONCE, Call, Grant, Lease
 from skitter.model.outcome import Committed, Outcome
 from skitter.model.request import Entry
-from skitter.model.worker import WorkerCard
+from skitter.model.worker import WorkerHeartbeat
 
 LEAD = 0
 """The number of the lead, the shard whose record is the truth about the job as a whole."""
@@ -238,10 +238,12 @@ class Shard(RedisFrontier):
         answer: bytes = await self._run("add_links", *arguments)
         return answer.decode()
 
-    async def record_worker(self, worker: str, card: WorkerCard | None) -> list[bytes]:
-        """Record that a worker was heard from; the lead keeps its card. Answers those who are long silent here."""
-        packed = msgspec.msgpack.encode(card) if card is not None and self.number == LEAD else b""
-        silent: list[bytes] = await self._run("record_worker", worker, FORGET_SECONDS, *flags([card is None]), packed)
+    async def record_worker(self, worker: str, heartbeat: WorkerHeartbeat | None) -> list[bytes]:
+        """Record that a worker was heard from; the lead keeps its heartbeat. Answers those who are long silent here."""
+        packed = msgspec.msgpack.encode(heartbeat) if heartbeat is not None and self.number == LEAD else b""
+        silent: list[bytes] = await self._run(
+            "record_worker", worker, FORGET_SECONDS, *flags([heartbeat is None]), packed
+        )
         return silent
 
     async def silent_workers(self, workers: Iterable[bytes], *, forget: bool = False) -> list[bytes]:
@@ -269,8 +271,8 @@ class Shard(RedisFrontier):
             left = await self._call("follow", self.number, lead_state, *flags([True]))
         if left == -2:
             raise FrontierError(
-                f"a part of job {self._name} is gone: shard {self.number}, on {self._server.address}",
-                hint="its server has lost it; --fresh begins a new run, skitter drop removes the job",
+                f"a part of job {self._name} is missing: shard {self.number}, on {self._server.address}",
+                hint="its server has lost it; --fresh starts a new run, skitter drop removes the job",
             )
         if left:
             await forget_runs(self._server, self._prefix, keep=self.status.run)

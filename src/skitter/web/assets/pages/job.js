@@ -82,7 +82,13 @@ function actions(view, at, status) {
 async function act(view, at, name, question) {
   if (question && !(await confirm({ title: t(`confirm.${question}`, { job: at.name }), text: t(`confirm.${question}.text`), action: t(`act.${name}`), danger: question === "stop" }))) return;
   await view.run(async () => {
-    const answer = await change("POST", at.route(name), at.query);
+    let answer = await change("POST", at.route(name), at.query);
+    if (answer.spent_max_pages) {
+      const more = await ask({ title: t("confirm.max_pages", { job: at.name }), text: t("confirm.max_pages.text", { limit: answer.spent_max_pages }), label: "max_pages", value: String(2 * answer.spent_max_pages), action: t("act.resume") });
+      if (more === null) return;
+      await change("PATCH", at.route("settings"), at.query, { settings: { max_pages: more.trim() } });
+      answer = await change("POST", at.route(name), at.query);
+    }
     toast(t("job.is_now", { job: at.name, state: named("state", answer.state) }));
     drawHeading(view, at, at.frame.heading, await get(at.route(), at.query));
   });

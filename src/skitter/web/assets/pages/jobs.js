@@ -65,8 +65,8 @@ function columns(manyStores) {
     ] },
     { name: "done", label: t("jobs.pages"), num: true, sort: (row) => row.done ?? -1, cell: (row) => count(row.done) },
     { name: "rate", label: t("jobs.rate"), num: true, sort: (row) => row.pages_per_second ?? -1, cell: (row) => (row.pages_per_second ? rate(row.pages_per_second) : "–") },
-    { name: "failed", label: t("jobs.failed"), num: true, sort: (row) => row.dead ?? -1, cell: (row) =>
-      (row.dead ? h("a.bad-text", { href: jobHref(row.store, row.job, "failures") }, count(row.dead)) : count(row.dead)) },
+    { name: "failed", label: t("jobs.failed"), num: true, sort: (row) => row.failed ?? -1, cell: (row) =>
+      (row.failed ? h("a.bad-text", { href: jobHref(row.store, row.job, "failures") }, count(row.failed)) : count(row.failed)) },
     { name: "unfinished", label: t("jobs.unfinished"), num: true, sort: (row) => row.unfinished ?? -1, cell: (row) => count(row.unfinished) },
     { name: "workers", label: t("jobs.workers"), num: true, sort: (row) => row.workers ?? -1, cell: (row) => count(row.workers) },
     { name: "age", label: t("jobs.age"), num: true, sort: (row) => -(row.started_at ?? 0), cell: (row) => [

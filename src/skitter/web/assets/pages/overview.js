@@ -10,7 +10,7 @@ import { badge, command, count, frontierOf, jobHref, panel, shownState, tile } f
 
 const MOST_SAMPLES = 900;
 const MOST_CLASSES = 5;
-const PARTS = ["done", "redirected", "dead", "excluded", "leased", "queued", "delayed"];
+const PARTS = ["done", "redirected", "failed", "excluded", "leased", "queued", "delayed"];
 
 export async function overview(view, at, content, first) {
   const figures = tiles(at);
@@ -65,14 +65,14 @@ function tiles(at) {
     return live.reduce((sum, worker) => sum + worker.latency_seconds * worker.pages_per_second, 0) / weight;
   };
   const length = (status) => (status.ended_at || Date.now() / 1000) - status.started_at;
-  const finished = (status) => status.done + status.redirected + status.dead + status.excluded;
+  const finished = (status) => status.done + status.redirected + status.failed + status.excluded;
   return [
     one("rate", (status) => rate(status.pages_per_second), (status) => t("tile.average", { rate: rate(status.done / Math.max(1, length(status))) })),
     one("queued", (status) => count(status.queued), (status) => (status.delayed ? t("tile.delayed", { delayed: compact(status.delayed) }) : "")),
     one("in_flight", (status) => count(status.leased), (status) => (status.overdue_seconds ? t("tile.overdue", { duration: duration(status.overdue_seconds) }) : "")),
     one("done", (status) => count(status.done), (status) => (status.unchanged ? t("tile.unchanged", { unchanged: compact(status.unchanged) }) : t("tile.of_seen", { seen: compact(status.seen) }))),
-    one("failed", (status) => (status.dead ? h("a.bad-text", { href: jobHref(at.store, at.name, "failures") }, count(status.dead)) : "0"),
-      (status) => (status.dead ? t("tile.share", { share: `${(100 * status.dead / Math.max(1, finished(status))).toPrecision(2)} %` }) : "")),
+    one("failed", (status) => (status.failed ? h("a.bad-text", { href: jobHref(at.store, at.name, "failures") }, count(status.failed)) : "0"),
+      (status) => (status.failed ? t("tile.share", { share: `${(100 * status.failed / Math.max(1, finished(status))).toPrecision(2)} %` }) : "")),
     one("items", (status) => count(status.tally.items ?? 0), (status) => (status.rejected ? t("tile.rejected", { rejected: compact(status.rejected) }) : "")),
     one("bytes", (status) => bytes(status.tally.bytes ?? 0), (status) => (status.done ? t("tile.a_page", { bytes: bytes((status.tally.bytes ?? 0) / status.done) }) : "")),
     one("latency", (status) => (Number.isFinite(latency(status)) ? duration(latency(status)) : "–"), () => ""),

@@ -6,7 +6,7 @@ import { h, replace } from "../elements.js";
 import { ago, duration, instant } from "../format.js";
 import { pagedTable, table } from "../table.js";
 import { named, t } from "../texts.js";
-import { badge, emptyState, facts, jobHref, panel } from "../widgets.js";
+import { badge, emptyState, facts, jobHref, panel, scheduleHref } from "../widgets.js";
 
 const REFRESH_MS = 5_000;
 
@@ -23,7 +23,7 @@ export async function schedules(view) {
     },
     onError: toastProblem,
     columns: [
-      { name: "name", label: t("schedules.name"), wide: true, cell: (row) => [h("a.name", { href: href(row) }, row.name), h("span.sub", {}, row.command.join(" "))] },
+      { name: "name", label: t("schedules.name"), wide: true, cell: (row) => [h("a.name", { href: scheduleHref(row.store, row.name) }, row.name), h("span.sub", {}, row.command.join(" "))] },
       { name: "when", label: t("schedules.when"), cell: (row) => [h("code", {}, when(row)), h("span.sub", {}, row.timezone)] },
       { name: "state", label: t("jobs.state"), cell: (row) => state(row) },
       { name: "next", label: t("schedules.next"), num: true, cell: (row) => ago(row.next_at) },
@@ -32,7 +32,8 @@ export async function schedules(view) {
   });
   view.setTitle(t("nav.schedules"));
   view.watch(null);
-  replace(view.main, h("div.heading", {}, h("h1", { tabindex: "-1" }, t("nav.schedules")), leader), list.element);
+  replace(view.main, h("div.heading", {}, h("h1", { tabindex: "-1" }, t("nav.schedules")), leader,
+    view.may("operator") && h("div.actions", {}, h("a.button.primary", { href: "#/schedule-form", "data-key": "n" }, t("schedules.new")))), list.element);
   await list.start();
   repeat(view, () => list.reload());
 }
@@ -83,7 +84,8 @@ export async function schedule(view) {
   function draw(found) {
     const button = (action, options = {}) => h("button", { type: "button", "data-action": action, onclick: act(action, action === "remove" ? "remove" : null), ...options }, t(`schedules.${action}`));
     replace(heading, h("h1", { tabindex: "-1" }, name), state(found),
-      view.may("operator") && h("div.actions", {}, button("run", { class: "primary" }), found.paused ? button("resume", { "data-key": "p" }) : button("pause", { "data-key": "p" }), button("remove", { class: "danger" })));
+      view.may("operator") && h("div.actions", {}, button("run", { class: "primary" }), found.paused ? button("resume", { "data-key": "p" }) : button("pause", { "data-key": "p" }),
+        !found.origin && h("a.button", { href: `#/schedule-form?${new URLSearchParams({ store, name })}` }, t("schedules.change")), button("remove", { class: "danger" })));
     replace(about, h("section.panel", {}, facts([
       [t("schedules.command"), h("code", {}, ["skitter", ...found.command].join(" "))],
       [t("schedules.when"), h("code", {}, when(found))],
@@ -99,10 +101,6 @@ export async function schedule(view) {
   }
   await read();
   repeat(view, () => view.run(read));
-}
-
-function href(row) {
-  return `#/schedules/${encodeURIComponent(row.store)}/${encodeURIComponent(row.name)}`;
 }
 
 function when(row) {

@@ -3,7 +3,7 @@
 import { get } from "../api.js";
 import { toastProblem } from "../dialogs.js";
 import { h, replace } from "../elements.js";
-import { ago, duration, percent, rate } from "../format.js";
+import { ago, bytes, duration, percent, rate } from "../format.js";
 import { pagedTable } from "../table.js";
 import { named, t } from "../texts.js";
 import { badge, bar, choice, count, emptyState, frontierOf, keepInAddress, workerName } from "../widgets.js";
@@ -52,6 +52,7 @@ function columns() {
     { name: "rate", label: t("jobs.rate"), num: true, sort: (row) => row.pages_per_second, cell: (row) => (row.alive ? rate(row.pages_per_second) : "–") },
     { name: "share", label: t("workers.share"), num: true, sort: (row) => row.share, cell: (row) => h("span.share", {}, bar(row.share, percent(row.share)), ` ${percent(row.share)}`) },
     { name: "latency", label: t("tile.latency"), num: true, sort: (row) => row.latency_seconds, cell: (row) => (row.latency_seconds ? duration(row.latency_seconds) : "–") },
+    { name: "memory", label: t("workers.memory"), num: true, sort: (row) => row.memory_bytes, cell: (row) => (row.memory_bytes ? bytes(row.memory_bytes) : "–") },
     { name: "silent", label: t("workers.heard"), num: true, sort: (row) => row.silent_seconds, cell: (row) => t("workers.heard_ago", { duration: duration(row.silent_seconds) }) },
     { name: "started", label: t("workers.started"), num: true, sort: (row) => row.started_at, cell: (row) => ago(row.started_at) },
   ];

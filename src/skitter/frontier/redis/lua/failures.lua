@@ -1,12 +1,12 @@
--- dead: dead requests in the order they were added, or the newest first.
+-- failed: failed requests in the order they were added, or the newest first.
 --
---   job, RUN:dead, RUN:dead:CLASS, RUN:requests (read)
+--   job, RUN:failed, RUN:failed:CLASS, RUN:requests (read)
 --
 -- ARGV: time, class or nothing, limit, sequence to go on from (empty: the beginning), 1: the newest first. Answers id and the fields of
 -- its row, one array each.
 
 if not load_job() then return false end
-local name = ARGV[2] == '' and 'dead' or 'dead:' .. ARGV[2]
+local name = ARGV[2] == '' and 'failed' or 'failed:' .. ARGV[2]
 local from = ARGV[4] ~= '' and '(' .. ARGV[4]
 local ids, found = nil, {}
 if ARGV[5] == '1' then

@@ -1,4 +1,4 @@
-"""``skitter drain``: writes a job's undelivered items to an output, and removes them from the job."""
+"""``skitter deliver``: writes a job's undelivered items to an output, and removes them from the job."""
 
 from __future__ import annotations
 
@@ -10,19 +10,33 @@ from skitter.errors import UsageError
 
 
 def configure(parser: Parser) -> None:
+    parser.describe(
+        "-o OUTPUT [options]",
+        text="Write items that are committed but not yet written to an output, if the process that was writing to it\n"
+        "has ended. The output must be one that the job was started with.",
+        examples=[
+            ("skitter deliver -o pages.jsonl --job books", "Write the undelivered items of the job books"),
+            (
+                "skitter deliver -o pages.jsonl --stay --frontier redis://127.0.0.1:6379 --job books",
+                "Write the items of a running cluster on this machine, until the job ends",
+            ),
+        ],
+    )
     add_output_options(parser, overwrite=False)
-    parser.add_argument(
+    parser.group("Output").add_argument(
         "--rest",
         action="store_true",
-        help="what was written so far is gone with its machine: write what is left into a new file",
+        help="the machine with the output is lost: write the remaining items to a new output",
     )
-    parser.add_argument("--stay", action="store_true", help="go on as items come, until the job is over")
+    parser.group("Output").add_argument(
+        "--stay", action="store_true", help="keep writing new items until the job has ended"
+    )
     add_job_options(parser)
     add_verbosity_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    from skitter.app import collect_outputs, make_drain_node
+    from skitter.app import collect_outputs, make_delivery_node
     from skitter.cli.actor import cli_actor
     from skitter.cli.event_log import print_event
     from skitter.cli.exit_codes import of_signal
@@ -34,10 +48,10 @@ def run(options: argparse.Namespace) -> int:
 
     check_outputs(options)
     if not options.outputs:
-        raise UsageError("no output given", hint='-o FILE says where the items go; "-" is stdout')
+        raise UsageError("no output given", hint='add -o OUTPUT; "-" is standard output')
     job_ref = locate(options)
     outputs = collect_outputs(typed=options.outputs, job=job_ref.job, password=sink_password(os.environ))
-    node = make_drain_node(
+    node = make_delivery_node(
         frontier=job_ref.frontier,
         job=job_ref.job,
         outputs=outputs,

@@ -1,4 +1,4 @@
-"""Drain: delivering what a job's outbox holds, in place of an owner that is gone."""
+"""Delivery of what a job's outbox holds, in place of an owner that is gone."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from skitter.stop_request import StopRequest
 POLL_SECONDS = 1.0
 
 
-async def drain(
+async def deliver_outbox(
     frontier: Frontier,
     job: str,
     outputs: Sequence[Target],
@@ -37,8 +37,10 @@ async def drain(
     for sink in sinks:
         if sink.target not in kept:
             raise JobError(
-                f"the job keeps no items for this target: {sink.target}",
-                hint=f"its targets: {', '.join(kept)}" if kept else "it was started without -o, and keeps none",
+                f"the job keeps no items for this output: {sink.target}",
+                hint=f"its outputs: {', '.join(kept)}"
+                if kept
+                else "the job was started without -o, and keeps no items",
             )
     delivery = make_delivery(frontier, sinks, job, on_event)
     stop.hold()
