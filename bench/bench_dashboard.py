@@ -30,7 +30,7 @@ from skitter.app.frontiers import drop_job, open_frontier
 from skitter.model.job import JobSpec
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter, Request
-from skitter.model.worker import WorkerCard
+from skitter.model.worker import WorkerHeartbeat
 
 JOB = "dashboard"
 BATCH = 1000
@@ -77,7 +77,9 @@ async def fill(url: str, failures: int, hosts: int, workers: int, queued: int) -
                 if not leases:
                     raise SystemExit("nothing may be leased")
                 outcomes = [
-                    Outcome(lease=one, ending=Ending.DEAD, error_class=CLASSES[one.id % 4], error=TRACEBACK, status=404)
+                    Outcome(
+                        lease=one, ending=Ending.FAILED, error_class=CLASSES[one.id % 4], error=TRACEBACK, status=404
+                    )
                     for one in leases
                 ]
                 await frontier.commit("filler", outcomes)
@@ -88,8 +90,10 @@ async def fill(url: str, failures: int, hosts: int, workers: int, queued: int) -
                 [identity.entry(Request(f"http://h{n % hosts}.example/q/{n}", seed=True)) for n in places]
             )
         for number in range(workers):
-            card = WorkerCard(host_name=f"node{number % 20}", pid=number + 1, version="0", slots=16, in_flight=3)
-            await frontier.tell(f"node{number % 20}:{number + 1}:1", card)
+            heartbeat = WorkerHeartbeat(
+                host_name=f"node{number % 20}", pid=number + 1, version="0", slots=16, in_flight=3
+            )
+            await frontier.tell(f"node{number % 20}:{number + 1}:1", heartbeat)
     finally:
         await frontier.close()
 

@@ -79,7 +79,7 @@ class Seen:
 
 
 class GoodHost(asyncio.Protocol):
-    """A tree of pages with twenty links each, as far away as it is told."""
+    """A tree of pages with twenty links each, as far unavailable as it is told."""
 
     def __init__(self, pages: int, answer_seconds: float, seen: Seen) -> None:
         self._pages, self._answer_seconds, self._seen = pages, answer_seconds, seen

@@ -31,7 +31,7 @@ from skitter.bench.measured_process import measured
 from skitter.frontier.contract import DistantSource
 from skitter.frontier.http import http_frontier
 from skitter.model.job import JobSpec
-from skitter.model.worker import WorkerCard
+from skitter.model.worker import WorkerHeartbeat
 from skitter.node.process_rlimits import allow_open_files
 from skitter.policy.polling import silence_seconds
 from skitter.settings import Limits
@@ -95,14 +95,14 @@ async def idle_worker(url: str, number: int, workers: int) -> None:
     """The calls of a worker that finds nothing to do: as ``worker.loop`` and ``worker.lease_renewal`` make them."""
     frontier, renewal = http_frontier(url, "idle"), http_frontier(url, "idle")
     assert isinstance(frontier, DistantSource)
-    worker, card = f"bench:{number}:0", WorkerCard(host_name="bench", pid=number, slots=64)
+    worker, heartbeat = f"bench:{number}:0", WorkerHeartbeat(host_name="bench", pid=number, slots=64)
     await asyncio.sleep(random.uniform(0, JOIN_SECONDS))
-    await frontier.tell(worker, card)
+    await frontier.tell(worker, heartbeat)
 
     async def renew() -> None:
         while True:
             await asyncio.sleep(silence_seconds(Limits().lease_seconds, workers))
-            await renewal.tell(worker, card)
+            await renewal.tell(worker, heartbeat)
 
     renewing = asyncio.create_task(renew())
     try:

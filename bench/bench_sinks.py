@@ -101,7 +101,7 @@ async def deliver(path: Path, sink: Any, count: int) -> dict[str, Any]:
     delivery = Delivery(frontier, [sink], "bench", BATCH, rejects=lambda sink: rejects_of(sink, "bench"))
     await delivery.open()
     started, cpu = time.perf_counter(), time.process_time()
-    await delivery.drain()
+    await delivery.deliver_outbox()
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     finishing = time.perf_counter()
     await delivery.finish()

@@ -9,7 +9,7 @@ Each round runs the bare parts (bare_parts.py) and skitter with one worker on ea
 then every peer, one after the other. A site that is named with START_URL is crawled by skitter and the bare parts, and
 by the peers that are named.
 A crawl that did not fetch what it should gives no figures. Prints one JSON object; --write also puts tables and plots
-into docs/benchmarks.md and the short table into the README.
+into docs/benchmarks.md and the short table into both READMEs.
 """
 
 from __future__ import annotations
@@ -213,7 +213,9 @@ def write(compared: list[Comparison], options: argparse.Namespace) -> None:
         parts.append("Versions: " + ", ".join(f"{name} {version}" for name, version in versions.items()) + ".")
     command = shlex.join(["python", "bench/bench_site.py", *sys.argv[1:]])
     report.write_section("peers", command, "\n\n".join(part for part in parts if part))
-    report.write_section("figures", command, short(compared), report.README)
+    table = report.table(short_rows({one.site.about: one.table for one in compared}))
+    report.write_section("figures", command, SHORT.format(table=table), report.README)
+    report.write_section("figures", command, in_chinese(table), report.CHINESE_README)
 
 
 ABOUT = """\
@@ -238,15 +240,27 @@ the last line that it writes, and its CPU is that of all its processes from star
 in no figure. Memory is the most that all processes of a crawler had together."""
 
 
-def short(compared: list[Comparison]) -> str:
-    """The section of the README."""
-    lines = short_rows({one.site.about: one.table for one in compared})
-    return f"""## How fast
+SHORT = """\
+## Speed
 
-{report.table(lines)}
+{table}
 
-One worker, 64 requests in flight; in brackets, how many times Scrapy. The bare parts are pycurl, selectolax and
-can_ada in a loop: the limit of what skitter could reach. [How it was measured, CPU and memory](docs/benchmarks.md)."""
+One worker, 64 requests in flight; in brackets, the multiple of Scrapy's speed. The bare parts are pycurl, selectolax
+and can_ada in a loop: the limit of what skitter could reach. The benchmark is CPU-bound, on localhost. A real crawl is
+bound by politeness and by the network: `--delay 1` allows one page a second from a host, whichever crawler you use.
+[Method, CPU, memory and versions](docs/benchmarks.md)."""
+
+
+def in_chinese(table: str) -> str:
+    """The heads and labels of the table; the text around it is in the page."""
+    for english, chinese in {
+        "pages a second": "页/秒",
+        "a documentation site": "文档网站",
+        "small pages": "小页面",
+        "bare parts": "裸组件",
+    }.items():
+        table = table.replace(english, chinese)
+    return table
 
 
 def arguments() -> argparse.Namespace:

@@ -80,7 +80,7 @@ def crawl(start: str, folder: Path, workers: int, kills: int = 0) -> Counter[str
 def status(folder: Path) -> dict[str, int]:
     command = [sys.executable, "-m", "skitter", "status", "--job", "check", "--json"]
     answer = json.loads(subprocess.run(command, cwd=folder, check=True, capture_output=True).stdout)
-    names = ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded", "seen")
+    names = ("queued", "delayed", "leased", "done", "redirected", "failed", "excluded", "seen")
     return {name: answer[name] for name in names}
 
 

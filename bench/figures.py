@@ -10,7 +10,6 @@ from typing import Any
 BARE_PARTS = "bare parts"
 SCRAPY = "Scrapy"
 SCRAPY_REDIS = "scrapy-redis"
-CRAWLEE = "Crawlee"
 OURS = "skitter"
 
 
@@ -94,13 +93,16 @@ def rows(table: Table) -> list[dict[str, str]]:
 
 
 def short_rows(tables: Mapping[str, Table]) -> list[dict[str, str]]:
-    """Pages a second on every site, of seven at most: ours that last, the limit, and the peers one looks for."""
-    best = fastest_peer(next(iter(tables.values())))
-    wanted = [f"{OURS}, SQLite", f"{OURS}, Redis", best, CRAWLEE, SCRAPY, SCRAPY_REDIS, BARE_PARTS]
+    """Pages a second on every site: ours with a durable frontier, every peer by speed, and the bare parts."""
+    first = next(iter(tables.values()))
+    found = {name for table in tables.values() for name in measured(table)}
+    peers = [name for name in found if name != BARE_PARTS and not name.startswith(OURS)]
+    speeds = {name: crawls.median("pages_per_second") for name, crawls in measured(first).items()}
+    peers.sort(key=lambda name: (-speeds.get(name, 0.0), name))
     return [
         {"pages a second": name} | {site: short_cell(table, name) for site, table in tables.items()}
-        for name in dict.fromkeys(wanted)
-        if any(name in measured(table) for table in tables.values())
+        for name in [f"{OURS}, SQLite", f"{OURS}, Redis", *peers, BARE_PARTS]
+        if name in found
     ]
 
 

@@ -67,7 +67,7 @@ class Setup(NamedTuple):
     power: bool = False
     """The power fails, and not only the process."""
     link_seconds: float | None = None
-    """There is a replica, so far away, which is promoted."""
+    """There is a replica, so far unavailable, which is promoted."""
     wait: int = 0
 
 

@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape
 
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
+CHINESE_README = ROOT / "README.zh-CN.md"
 DOCS = ROOT / "docs"
 PAGE = DOCS / "benchmarks.md"
 PLOTS = DOCS / "plots"

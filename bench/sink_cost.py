@@ -115,7 +115,7 @@ async def deliver(folder: Path, records: list[bytes]) -> dict[str, Any]:
         (lease,) = (await frontier.lease("w", 1)).leases
         await frontier.commit("w", [Outcome(lease=lease, ending=Ending.DONE, items=records[first : first + BATCH])])
     started, cpu = time.perf_counter(), time.process_time()
-    await delivery.drain()
+    await delivery.deliver_outbox()
     seconds, cpu = time.perf_counter() - started, time.process_time() - cpu
     await delivery.finish()
     await frontier.close()

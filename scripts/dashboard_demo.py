@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -55,6 +56,7 @@ class _Page(BaseHTTPRequestHandler):
         body = f"<title>&lt;script&gt;window.attacked=1&lt;/script&gt; {HOSTILE}</title>".encode()
         self.send_response(404 if self.path == "/robots.txt" else status)
         self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Set-Cookie", "visit=1; Path=/")
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
@@ -96,6 +98,7 @@ class Demo:
         spec = WebSpec(hosts=hosts, pages_per_host=self._pages // hosts, errors=0.05, blocks=0, latency_seconds=0.04)
         web = self._stack.enter_context(served(spec))
         seed, place = web.urls[0], ("--frontier", self._frontier)
+        self._seed = seed
         with self._hostile_site() as site:
             attempts = ("--set", "max_attempts=1")
             self.run(
@@ -139,6 +142,26 @@ class Demo:
         """The command that adds a schedule."""
         what = ("crawl", "https://news.example/", "--job", "news")
         return ("schedule", "add", name, "--cron", "0 2 * * *", "--frontier", self._frontier, "--", *what)
+
+    def limited_crawl(self, job: str, pages: int) -> Sequence[str]:
+        """The command of a crawl that its limit stops."""
+        return ("crawl", self._seed, "--job", job, "--max-pages", str(pages), "--frontier", self._frontier)
+
+    def unschedule(self, name: str) -> Sequence[str]:
+        """The command that removes a schedule."""
+        return ("schedule", "remove", name, "--frontier", self._frontier)
+
+    def crawl_through_proxies(self, job: str, pages: int) -> tuple[str, str]:
+        """Crawl pages that an intake names, through two proxies of which one refuses; the URLs of both."""
+        lines = [f"http://shop.example/{number}" for number in range(pages)]
+        (self.folder / "urls.txt").write_text("\n".join([*lines, "no URL", ""]))
+        with self._hostile_site() as proxy, socket.socket() as bound:
+            bound.bind(("127.0.0.1", 0))  # it does not listen
+            away = f"http://127.0.0.1:{bound.getsockname()[1]}"
+            sources = ("--intake", "file:urls.txt", "--until-idle", "0.5", "--proxies", proxy, "--proxies", away)
+            pool = ("--set", "session_pool=2", "--set", "retry_delay_seconds=0.1", "--ignore-robots")
+            self.run(("crawl", *sources, *pool, "--job", job, "--frontier", self._frontier))
+        return proxy, away
 
     def run(self, *commands: Sequence[str]) -> None:
         """Run commands of skitter beside each other, to their ends."""

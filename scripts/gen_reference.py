@@ -13,6 +13,9 @@ from pathlib import Path
 
 import msgspec
 
+import cli_reference
+import json_reference
+import project_reference
 import python_reference
 import rest_reference
 from skitter import settings
@@ -33,19 +36,57 @@ HEAD = """\
 
 <!-- Written by scripts/gen_reference.py from src/skitter/settings.py. Change the source, then run `make docs`. -->
 
-A setting has one name, whichever way it is given. From the lowest rank to the highest:
+A setting has the same name wherever it is set: in a file, in a spider, in the environment, on the command line or in a
+script.
+
+## Which value wins
+
+From the lowest precedence to the highest:
 
 1. the default on this page
-2. `skitter.toml`, or `[tool.skitter]` in `pyproject.toml`
-3. the settings module of `--config`, [in the style of Scrapy](cli.md#settings-of-other-frameworks)
+2. the project file: `skitter.toml` in the current folder or, if there is none, `[tool.skitter]` in `pyproject.toml`
+3. the settings module of `--config FILE`, [in the style of Scrapy or Crawlo](foreign-settings.md)
 4. the spider's `custom_settings`
-5. the environment: `SKITTER_` and the name in upper case, as in `SKITTER_TIMEOUT_SECONDS=5`
-6. the command line: `--set timeout_seconds=5`, or the option that stands for the setting
+5. the environment: `SKITTER_` and the name in upper case, e.g. `SKITTER_TIMEOUT_SECONDS=5`; an empty variable counts as
+   not set
+6. the command line: `--set timeout_seconds=5`, or the option of the setting; the last one wins
 
-In a script it is the default, the spider's `custom_settings`, and `skitter.crawl(…, settings={…})`.
+In a script: the default, then the spider's `custom_settings`, then `skitter.crawl(…, settings={…})`.
+[`skitter settings`](cli.md#settings) shows every value and where it comes from.
 
-A name that does not exist is an error, and so is a value outside its range. `none` takes a limit away where the
-type allows it. Durations are in seconds and sizes in bytes.
+An unknown name is an error, and so is a value outside its range. `none` removes a limit where the type allows it.
+Durations are in seconds and sizes in bytes. Groups are only for reading: a name belongs to one group, and needs no
+prefix.
+
+## The project file
+
+Names are at the top level, or in a table of their group:
+
+```toml
+# skitter.toml
+spiders = ["spiders", "news.py"]
+user_agent = "bookshop-bot/1.0"
+
+[politeness]
+delay_seconds = 0.5
+
+[[sink]]
+target = "books.jsonl"
+overwrite = true
+```
+
+The project file may also have these entries:
+
+| entry | meaning |
+| --- | --- |
+| `spiders` | Files and folders in which spiders are found by name. Default: the folder `spiders`. |
+| `[[sink]]` | An output: `target`, and optionally `overwrite`, `key` and [its options](../how-to/outputs.md). |
+| `[[schedule]]` | A [schedule](../how-to/schedules.md#in-the-project-file), which `skitter scheduler` stores. |
+| `[[credentials]]` | [Credentials](../how-to/authentication.md) for a server. |
+| `[[alert]]` | An [alert](../how-to/alerts.md). |
+
+Outputs come from one place only: `-o` and `-O`, or else the spider's `sinks`, or else `FEEDS` of `--config`, or else
+`[[sink]]`. The frontier is that of `--frontier`, or else the Redis server of `--config`, or else a SQLite file.
 """
 
 FOREIGN_HEAD = """\
@@ -54,27 +95,27 @@ FOREIGN_HEAD = """\
 <!-- Written by scripts/gen_reference.py from the table `foreign_settings.py`; then run `make docs`. -->
 
 Upper-case names are read in the module of `--config`, in `custom_settings`, and in `skitter.crawl(…, settings={…})`. A
-module of Crawlo may make them by `CrawloConfig.standalone(…)`, `.distributed(…)` or `.auto(…)`, whose keyword names are
-the same in lower case; the package need not be installed. No name is ignored in silence: it is a setting, or a warning
-names it with what to use instead. A name that is nowhere on this page is listed in one warning.
+Crawlo module may create them with `CrawloConfig.standalone(…)`, `.distributed(…)` or `.auto(…)`, whose keywords are the
+same names in lower case; Crawlo need not be installed. No name is ignored silently: it is mapped to a setting, or a
+warning says what to use instead. Names that are not on this page are listed in one warning.
 
-## Names that are a setting
+## Names with an equivalent setting
 
-| name | setting | how it is read |
+| name | setting | conversion |
 | --- | --- | --- |
 """
 
 FOREIGN_SWITCHES_HEAD = """
-## Names that turn something off
+## Switches
 
-A value that is true changes nothing.
+A true value changes nothing.
 
-| name | if it is false |
+| name | effect if false |
 | --- | --- |
 """
 
 FOREIGN_TOGETHER_HEAD = """
-## Names that are read together
+## Names that are combined
 
 | name | |
 | --- | --- |
@@ -82,29 +123,29 @@ FOREIGN_TOGETHER_HEAD = """
 
 FOREIGN_TOGETHER = {
     "AUTOTHROTTLE_ENABLED AUTOTHROTTLE_TARGET_CONCURRENCY": (
-        "`target_concurrency`: the number if it is enabled (1 without one), else none"
+        "`target_concurrency`: the number if it is enabled (default 1), else `none`"
     ),
     "FEEDS": (
         "outputs: files in `csv`, `json`, `jsonlines`, `jsonl` or `jl`, with `overwrite`; a warning names a feed that "
-        "cannot be written as it is meant"
+        "cannot be written that way"
     ),
     "HTTPCACHE_ENABLED HTTPCACHE_DIR HTTPCACHE_EXPIRATION_SECS": (
-        "`cache_dir` (`.skitter/cache` without one) and `cache_seconds` (0: none)"
+        "`cache_dir` (default `.skitter/cache`) and `cache_seconds` (0: `none`)"
     ),
-    "SKITTER_FRONTIER": "`--frontier`, unless the command line has it",
+    "SKITTER_FRONTIER": "`--frontier`, unless it is on the command line",
     "REDIS_URL REDIS_HOST REDIS_PORT REDIS_DB REDIS_USER REDIS_USERNAME REDIS_PASSWORD REDIS_SSL REDIS_PARAMS": (
-        "`--frontier redis://…`, unless the command line has it, of a job that is in Redis: see the last row"
+        "`--frontier redis://…`, unless it is on the command line, if the job is in Redis: see the last row"
     ),
     "REDIS_CLUSTER_NODES REDIS_CLUSTER_ENABLED": "`--frontier redis+cluster://…`",
     "REDIS_SENTINEL_URLS REDIS_SENTINEL_SERVICE": "`--frontier redis+sentinel://…`",
     "SCHEDULER DUPEFILTER_CLASS RUN_MODE CRAWLO_MODE QUEUE_TYPE": (
-        "a job is in Redis by a class of `scrapy_redis` or `skitter.contrib.scrapy`, by the mode `distributed`, or a "
-        "queue `redis` or `redis_stream`. Otherwise a warning shows the `--frontier` to give"
+        "the job is in Redis with a class of `scrapy_redis` or `skitter.contrib.scrapy`, the mode `distributed`, or a "
+        "queue `redis` or `redis_stream`; otherwise a warning shows the `--frontier` to use"
     ),
 }
 
 FOREIGN_REST_HEAD = """
-## Names without a setting
+## Names without an equivalent
 
 | name | instead |
 | --- | --- |
@@ -115,40 +156,39 @@ EVENTS_HEAD = """\
 
 <!-- Written by scripts/gen_reference.py from src/skitter/observe/events.py. Change that, then run `make docs`. -->
 
-What happens to a crawl, one line each, written by `skitter crawl` and `skitter worker`: text, or JSON with
+`skitter crawl` and `skitter worker` write what happens in a crawl as events, one line each: as text, or as JSON with
 `--log-format json`.
 
-- On a terminal, a few lines stand above the live display: `notice` and what matters more; with `-v` also `info`, with
-  `-vv` all.
-- Elsewhere, standard error has a line of text for each event from `info` on, between those of progress and summary.
+- On a terminal, only events from `notice` on are shown above the live display; `-v` adds `info`, `-vv` adds everything.
+- Elsewhere, standard error has a line of text for each event from `info` on, between progress and summary.
 - `--log FILE` (setting `log_file`) appends the lines to a file. Standard error then has none, unless it is a terminal.
-- With `--log-format json`, each line is one object. Where there is no log file, that is so for everything on standard
-  error, a terminal included: progress, summary, hints and errors are events there (`job.progress`, `job.summary`,
-  `command.note`, `command.warning`, `command.failed`). What a spider prints is passed on as it is.
+- With `--log-format json`, each line is one object. Without a log file, this applies to everything on standard error,
+  also on a terminal: progress, summary, hints and errors are events too (`job.progress`, `job.summary`, `command.note`,
+  `command.warning`, `command.failed`). What a spider prints is passed on unchanged.
 
-What is said through Python's `logging` is an event too, `log`. From which level on, `log_level` says, for skitter,
-spiders and other code of yours; libraries begin at `warning`, unless your code sets the level of their logger. It
-counts on a terminal as well.
+Messages sent through Python's `logging` are events too (`log`), from `log_level` on for skitter, spiders and other code
+of yours. Libraries begin at `warning`, unless your code sets the level of their logger. This applies to a terminal as
+well.
 
-`--set log_level=warning` leaves out what matters less, `-v` adds `debug`, and `-q` silences standard error but not a
-file. A file is rotated by the settings `max_log_bytes` and `max_log_files` ([how to](../how-to/log-to-a-file.md)), or
-by tools that cut it while it is written (`copytruncate`).
+`--set log_level=warning` leaves out lower levels, `-v` adds `debug`, and `-q` silences standard error but not a log
+file. A log file is rotated by the settings `max_log_bytes` and `max_log_files` ([how to](../how-to/log-files.md)), or
+by tools that truncate it while it is written (`copytruncate`).
 
-Every line has these fields, and besides those of its event:
+Every line has these fields, in addition to those of its event:
 
 | field | meaning |
 | --- | --- |
-| `time` | when it was told, UTC, by the clock of the machine that tells it |
+| `time` | time of the event in UTC, by the clock of the machine that wrote it |
 | `level` | `debug`, `info`, `notice`, `warning` or `error` |
-| `event` | its name, as below |
-| `job` | the name of the job |
-| `node` | the name of the machine that wrote the line |
-| `worker` | whose event it is; empty: the node's |
-| `message` | the same in words |
+| `event` | name of the event, as below |
+| `job` | name of the job |
+| `node` | name of the machine that wrote the line |
+| `worker` | the worker of the event; empty if it concerns the node |
+| `message` | the event as a sentence |
 
-Nothing that a page or a host has put into a line can pass for another: control characters are escaped in JSON and left
-out of text, and further lines of a text, those of a traceback, begin with a bar. Passwords in URLs are never written. A
-worker that cannot get rid of a line at once drops it: no log is a reason to wait.
+Text from a page or a server cannot forge a line: control characters are escaped in JSON and removed from text, and
+further lines of a message, such as a traceback, begin with a bar. Passwords in URLs are never written. A worker that
+cannot write a line at once drops it: a log never makes a crawl wait.
 """
 
 FINDINGS_HEAD = """\
@@ -156,8 +196,9 @@ FINDINGS_HEAD = """\
 
 <!-- Written by scripts/gen_reference.py from src/skitter/model/consistency.py. Change that, then run `make docs`. -->
 
-What [`skitter fsck`](cli.md#fsck) may find. Each finding names its place, what was expected there and what was found,
-and whether `--repair` can mend it without loss; that depends on what else is there, and may differ from store to store.
+The problems that [`skitter fsck`](cli.md#fsck) can find. Each finding names its place, the expected and the actual
+value, and whether `--repair` can repair it without loss; this depends on the other data, and may differ from store to
+store.
 
 | code | meaning |
 | --- | --- |
@@ -168,14 +209,14 @@ METRICS_HEAD = """\
 
 <!-- Written by scripts/gen_reference.py from src/skitter/observe/metrics.py. Change that, then run `make docs`. -->
 
-For Prometheus, in its text format or as OpenMetrics: of a store and its jobs at `/metrics` of `skitter serve`, and of
-one node at the address of `--metrics` ([how to](../how-to/monitor.md)). No label is a host, a URL or a worker, and all
-values of a label are there from the beginning, at zero; so the number of series depends on the number of jobs alone, of
-which 100 have series of their own.
+Metrics for Prometheus, in its text format or as OpenMetrics: `/metrics` of `skitter serve` has those of a store and its
+jobs, and the address of `--metrics` those of one node ([how to](../how-to/monitor.md)). No label is a host, a URL or a
+worker, and all values of a label exist from the start, at zero. The number of series therefore depends only on the
+number of jobs, of which 100 have series of their own.
 
-A figure of a job has the same value as in [`skitter status --json`](cli.md#status). Counters of a job begin at 0 with
-each run. An [alert without Prometheus](../how-to/alerts.md) names a figure without `skitter_job_`, and behind a colon
-the value of its label: `requests:queued`.
+A job's metric has the same value as in [`skitter status --json`](cli.md#status). Counters of a job start at 0 with
+each run. An [alert without Prometheus](../how-to/alerts.md) names a metric without `skitter_job_`, with the value of
+its label after a colon: `requests:queued`.
 """
 
 
@@ -212,8 +253,9 @@ def page() -> str:
             text = texts.get((struct.__name__, field.name))
             if text is None:
                 raise SystemExit(f"error: a setting without a description: {struct.__name__}.{field.name}")
+            meaning = _cell(_sentence(text))
             parts.append(
-                f"| `{field.name}` | {settings.values_of(field.name)} | {_value(field.default)} | {_cell(text)} |\n"
+                f"| `{field.name}` | {settings.values_of(field.name)} | {_value(field.default)} | {meaning} |\n"
             )
     return "".join(parts)
 
@@ -233,6 +275,8 @@ def metrics_page() -> str:
     for title, found in (
         ("On `skitter serve`", metrics.JOB_METRICS),
         ("On a node with `--metrics`", metrics.NODE_METRICS),
+        ("On `skitter egress --metrics`", metrics.EGRESS_METRICS),
+        ("On `skitter scheduler --metrics`", metrics.SCHEDULER_METRICS),
     ):
         parts.append(f"\n## {title}\n\n| metric | type | labels | meaning |\n| --- | --- | --- | --- |\n")
         for metric in found.values():
@@ -290,7 +334,7 @@ def _cell(text: str) -> str:
 
 
 def _sentence(doc: str | None) -> str:
-    return " ".join((doc or "").split())
+    return python_reference.linked(" ".join((doc or "").split()), PAGE.parent)
 
 
 def main(arguments: list[str]) -> int:
@@ -301,10 +345,17 @@ def main(arguments: list[str]) -> int:
         METRICS_PAGE: metrics_page(),
         FOREIGN_PAGE: foreign_page(),
         REST_PAGE: rest_reference.page(),
-        python_reference.PAGE: python_reference.page(),
+        cli_reference.PAGE: cli_reference.page(),
+        json_reference.PAGE: json_reference.page(),
+        project_reference.EXCLUSIONS_PAGE: project_reference.exclusions_page(),
+        project_reference.ENVIRONMENT_PAGE: project_reference.environment_page(),
+        project_reference.FILES_PAGE: project_reference.files_page(),
+        **python_reference.pages(),
     }
+    left_over = [path for path in sorted(python_reference.FOLDER.glob("*.md")) if path not in pages]
     if arguments == ["--check"]:
         old = [path for path, text in pages.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+        old += left_over
         for path in old:
             print(f"error: not up to date: {path.relative_to(ROOT)}", file=sys.stderr)
             print("hint: make docs", file=sys.stderr)
@@ -313,6 +364,8 @@ def main(arguments: list[str]) -> int:
         print(f"error: unknown arguments: {' '.join(arguments)}", file=sys.stderr)
         print("hint: gen_reference.py [--check]", file=sys.stderr)
         return 2
+    for path in left_over:
+        path.unlink()
     for path, text in pages.items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

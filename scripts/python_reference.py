@@ -1,4 +1,4 @@
-"""The page docs/reference/python.md: public classes and functions, by their signatures and docstrings.
+"""The pages of docs/reference/python/: public classes and functions, by their signatures and docstrings.
 
 Types and defaults are those that the source has; fields and attributes are described by the string literals under
 them, which exist only in the source and are read with ``ast``. A public name without a docstring is an error.
@@ -16,10 +16,11 @@ import re
 import sys
 import textwrap
 import typing
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 from types import FunctionType, ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -33,24 +34,29 @@ from skitter.dedup import SeenSet
 from skitter.spiders.hooks import Hooks
 
 ROOT = Path(__file__).resolve().parent.parent
-PAGE = ROOT / "docs" / "reference" / "python.md"
+FOLDER = ROOT / "docs" / "reference" / "python"
 
-HEAD = """\
+_NOTE = (
+    "<!-- Written by scripts/gen_reference.py from the docstrings of the code. Change those, then run `make docs`. -->"
+)
+
+HEAD = f"""\
 # Python API
 
-<!-- Written by scripts/gen_reference.py from the docstrings of the code. Change those, then run `make docs`. -->
+{_NOTE}
 
-The names that `skitter`, `skitter.cluster`, `skitter.dedup`, `skitter.schedules`, `skitter.contrib.celery`,
-`skitter.contrib.scrapy`, `skitter.contrib.crawlo` and `skitter.testing` offer, the values that callbacks meet, and the
-contracts for parts of your own. Everything else may change without notice. What is `async` in a signature is a
-coroutine.
+These pages describe the names that `skitter`, `skitter.cluster`, `skitter.dedup`, `skitter.schedules`,
+`skitter.contrib.celery`, `skitter.contrib.scrapy`, `skitter.contrib.crawlo` and `skitter.testing` offer, the values
+that callbacks get, and the contracts for components of your own. Everything else may change without notice. `async` in
+a signature means a coroutine.
+
+| page | contents |
+| --- | --- |
 """
 
 ERRORS_HEAD = """
-## Errors
-
-All are in `skitter.errors`, and `skitter.SkitterError` is the base of all. `hint` says what to do. The command line
-ends with `exit_code`.
+All exceptions are in `skitter.errors`; `skitter.SkitterError` is the base class of all. `hint` says what to do.
+The command line exits with `exit_code`.
 """
 
 SETTINGS_HEAD = """
@@ -59,85 +65,80 @@ SETTINGS_HEAD = """
 `settings={…}` of `crawl` and a spider's `custom_settings` take the names of all groups, without the group:
 `{"delay_seconds": 0.5}`.
 
-| group | what it sets |
+| group | contents |
 | --- | --- |
 """
 
-# Beside the public names, what they hand out; a name without a module is one of skitter's.
-SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
-    ("Spiders", "The class that people write, and what its `rules` are.", ("Spider", "Rule")),
-    (
-        "Hooks",
-        "What spiders and classes of the setting `hooks` may do on the way. See the [how-to](../how-to/hooks.md).",
-        ("Hooks", "Retry", "Drop", "Answer", "Ban", "Stats", "JobInfo", "CloseSummary"),
-    ),
-    (
-        "Requests and responses",
-        "What a callback yields, and what it is given.",
+
+class Page(NamedTuple):
+    """A page of the reference: a title, an introduction, and the names that it describes.
+
+    A name without a module is one of skitter's own.
+    """
+
+    file: str
+    title: str
+    text: str
+    names: tuple[str, ...]
+
+
+def _all_of(module: ModuleType, *, but: Sequence[str] = ()) -> tuple[str, ...]:
+    """The public names of a module, except errors, which have a page of their own."""
+    names: list[str] = module.__all__
+    return tuple(f"{module.__name__}:{name}" for name in names if name not in but and not name.endswith("Error"))
+
+
+# Beside the public names, what they hand out.
+PAGES = (
+    Page("spider", "Spider", "The class that you write, and its rules for links.", ("Spider", "Rule")),
+    Page(
+        "request",
+        "Request",
+        "Requests, which a callback yields to fetch other pages, and the actions of a request with `render=True`"
+        " ([guide](../../how-to/browser.md)).",
         (
-            "Request",
-            "Priority",
+            *("Request", "Priority", "skitter.model.request:Links"),
+            *("WaitFor", "Click", "Scroll", "Fill", "JavaScript", "Screenshot"),
+        ),
+    ),
+    Page(
+        "response-and-selectors",
+        "Response and selectors",
+        "Responses, which callbacks get, and selectors to read them ([guide](../../how-to/selectors.md)).",
+        (
             "Response",
             "skitter.extract.selector:Selector",
             "skitter.extract.selector:SelectorList",
             "skitter.extract.forms:Form",
-            "skitter.model.request:Links",
             "skitter.extract.response_headers:Headers",
             "skitter.extract.robots_directives:Directives",
             "Failure",
         ),
     ),
-    (
-        "Actions of a browser",
-        "What `actions` of a request with `render=True` has, in order. See the [how-to](../how-to/render-pages.md).",
-        ("WaitFor", "Click", "Scroll", "Fill", "JavaScript", "Screenshot"),
-    ),
-    (
+    Page(
+        "items",
         "Items",
-        "Any dict, dataclass, msgspec struct, attrs class or pydantic model is an item. Item functions raise these.",
+        "Any dict, dataclass, msgspec struct, attrs class or pydantic model is an item. Item functions raise these"
+        " ([guide](../../how-to/item-functions.md)).",
         ("DropItem", "RejectItem"),
     ),
-    (
-        "Dedup",
-        "Sets that say whether a key is new. See the [how-to](../how-to/dedup.md).",
-        tuple(f"skitter.dedup:{name}" for name in skitter.dedup.__all__),
+    Page(
+        "hooks",
+        "Hooks",
+        "Methods of spiders and of the classes in the setting `hooks`, called around requests, responses and jobs"
+        " ([guide](../../how-to/hooks.md)).",
+        ("Hooks", "Retry", "Drop", "Answer", "Ban", "Stats", "JobInfo", "CloseSummary"),
     ),
-    (
-        "Coordination",
-        "Locks, elections, groups, watched keys and limits of speed. See the [how-to](../how-to/coordinate.md).",
-        (
-            # Errors have a section of their own.
-            *(f"skitter.cluster:{name}" for name in skitter.cluster.__all__ if not name.endswith("Error")),
-            "skitter.cluster.lock:Lock",
-            "skitter.cluster.lock_set:LockSet",
-            "skitter.cluster.lock_set:HeldSet",
-            "skitter.cluster.membership:Membership",
-            "skitter.cluster.rate_limit:RateLimit",
-        ),
-    ),
-    (
-        "Celery",
-        "The tasks themselves are in the [how-to](../how-to/celery.md).",
-        tuple(f"skitter.contrib.celery:{name}" for name in ("register", "beat_entry", "response_of")),
-    ),
-    (
-        "Scrapy's engine on skitter's frontier",
-        "For `SCHEDULER`, and for spiders that a key feeds: see the [how-to](../how-to/come-from-scrapy-redis.md).",
-        tuple(f"skitter.contrib.scrapy:{name}" for name in ("RedisSpider", "RedisCrawlSpider")),
-    ),
-    (
-        "Names of Crawlo",
-        "See the [how-to](../how-to/come-from-crawlo.md).",
-        tuple(f"skitter.contrib.crawlo:{name}" for name in ("Spider", "Request", "RequestPriority", "Item", "Field")),
-    ),
-    (
-        "Crawling from a script",
-        "See the [how-to](../how-to/crawl-from-a-script.md).",
+    Page(
+        "functions",
+        "Functions: crawl, stream, get",
+        "Crawling from a script or a notebook ([guide](../../how-to/scripts-and-notebooks.md)).",
         ("crawl", "acrawl", "stream", "ItemStream", "get", "aget"),
     ),
-    (
-        "Submitting from a program",
-        "See the [how-to](../how-to/submit-from-python.md).",
+    Page(
+        "client",
+        "Client: submit jobs from a program",
+        "`skitter.connect(frontier)` returns a client of a store or a master ([guide](../../how-to/python-client.md)).",
         (
             "connect",
             "Client",
@@ -147,23 +148,68 @@ SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
             "skitter.model.job:JobState",
             "skitter.app.views.jobs:JobView",
             "skitter.model.worker:WorkerSeen",
-            "skitter.model.worker:WorkerCard",
+            "skitter.model.worker:WorkerHeartbeat",
         ),
     ),
-    (
+    Page("exceptions", "Exceptions", "", ()),
+    Page(
+        "schedules",
         "Schedules",
-        "`skitter.schedules.connect(frontier)` gives `Schedules`. See the [how-to](../how-to/schedule-crawls.md).",
-        tuple(f"skitter.schedules:{name}" for name in skitter.schedules.__all__ if name != "connect"),
+        "`skitter.schedules.connect(frontier)` returns `Schedules` ([guide](../../how-to/schedules.md)).",
+        _all_of(skitter.schedules, but=["connect"]),
+    ),
+    Page(
+        "cluster",
+        "Cluster: locks, elections, groups",
+        "Locks, elections, groups, watched keys and rate limits ([guide](../../how-to/locks-and-elections.md)).",
+        (
+            *_all_of(skitter.cluster),
+            "skitter.cluster.lock:Lock",
+            "skitter.cluster.lock_set:LockSet",
+            "skitter.cluster.lock_set:HeldSet",
+            "skitter.cluster.membership:Membership",
+            "skitter.cluster.rate_limit:RateLimit",
+        ),
+    ),
+    Page(
+        "dedup",
+        "Dedup: sets of seen keys",
+        "Sets that say whether a key is new ([guide](../../how-to/dedup.md)).",
+        _all_of(skitter.dedup),
+    ),
+    Page(
+        "testing",
+        "Testing",
+        "Tools for tests of spiders ([guide](../../how-to/test-a-spider.md)), and suites for components of your own.",
+        _all_of(skitter.testing),
+    ),
+    Page(
+        "celery",
+        "Celery",
+        "The tasks themselves are described in the [guide](../../how-to/celery.md).",
+        tuple(f"skitter.contrib.celery:{name}" for name in ("register", "beat_entry", "response_of")),
+    ),
+    Page(
+        "scrapy",
+        "Scrapy's engine on skitter's frontier",
+        "Spiders that read their start URLs from a Redis key ([guide](../../how-to/migrate-from-scrapy-redis.md)).",
+        tuple(f"skitter.contrib.scrapy:{name}" for name in ("RedisSpider", "RedisCrawlSpider")),
+    ),
+    Page(
+        "crawlo",
+        "Names of Crawlo",
+        "Names that `skitter.contrib.crawlo` offers to Crawlo spiders ([guide](../../how-to/migrate-from-crawlo.md)).",
+        tuple(f"skitter.contrib.crawlo:{name}" for name in ("Spider", "Request", "RequestPriority", "Item", "Field")),
     ),
 )
 
-# The suites for these have pages of their own under docs/how-to.
+# The test suites for these have guides of their own.
 CONTRACTS = (
+    ("frontier", "skitter.frontier.contract", "write-a-frontier.md"),
+    ("fetcher", "skitter.fetch.contract", "write-a-fetcher.md"),
     ("sink", "skitter.sinks.contract", "write-a-sink.md"),
     ("intake", "skitter.intakes.contract", "write-an-intake.md"),
     ("coordinator", "skitter.cluster.contract", "write-a-coordinator.md"),
-    ("fetcher", "skitter.fetch.contract", "write-a-fetcher.md"),
-    ("frontier", "skitter.frontier.contract", "write-a-frontier.md"),
 )
 
 _SHOWN_SPECIAL = ("__call__",)
@@ -180,35 +226,42 @@ class _Source(str):
         return str(self)
 
 
-def page() -> str:
-    """The whole page."""
-    parts = [HEAD]
-    listed: set[str] = set()
-    for title, text, names in SECTIONS:
-        parts.append(f"\n## {title}\n\n{text}\n")
-        for name in names:
-            parts.append(_entry(*_found(name)))
-            listed.add(name)
-        if "crawl" in names:
-            # Its module is the application's business; the annotation knows it.
-            summary = typing.get_type_hints(skitter.crawl)["return"]
-            parts.append(_entry(f"{summary.__module__}.{summary.__name__}", summary))
-    parts.append(_errors())
-    parts.append(_settings())
-    parts.append("\n## Tests\n\nTools for tests of spiders, and suites for parts of your own.\n")
-    parts += [_entry(f"skitter.testing.{name}", getattr(skitter.testing, name)) for name in testing_names()]
-    parts.append("\n## Contracts\n\nWhat a part of your own has to be. No base class is needed.\n")
-    for kind, module, guide in CONTRACTS:
-        parts.append(_contract(kind, importlib.import_module(module), guide))
-    missing = [name for name in skitter.__all__ if name not in listed and name not in error_names()]
+def pages() -> dict[Path, str]:
+    """All pages, by their paths."""
+    made = {FOLDER / f"{page.file}.md": _page(page) for page in PAGES}
+    contracts = {kind: importlib.import_module(module) for kind, module, _ in CONTRACTS}
+    for kind, _, guide in CONTRACTS:
+        made[FOLDER / f"{kind}.md"] = _contract(kind, contracts[kind], guide)
+    rows = [f"| [{page.title}]({page.file}.md) | {_listed(page)} |\n" for page in PAGES]
+    rows += [
+        f"| [{kind.title()} contract]({kind}.md) | {_first_paragraph(module)} |\n" for kind, module in contracts.items()
+    ]
+    described = {name for page in PAGES for name in page.names}
+    missing = [name for name in skitter.__all__ if name not in described and name not in error_names()]
     if missing:
         raise SystemExit(f"error: a public name without an entry in scripts/python_reference.py: {missing[0]}")
+    return {FOLDER / "index.md": HEAD + "".join(rows), **made}
+
+
+def _page(page: Page) -> str:
+    introduction = f"\n{page.text}\n" if page.text else ""
+    parts = [f"# {page.title}\n\n{_NOTE}\n{introduction}"]
+    parts += [_entry(*_found(name)) for name in page.names]
+    if page.file == "functions":
+        # Its module is the application's business; the annotation knows it.
+        summary = typing.get_type_hints(skitter.crawl)["return"]
+        parts += [_entry(f"{summary.__module__}.{summary.__name__}", summary), _settings()]
+    if page.file == "exceptions":
+        parts.append(_errors())
     return "".join(parts)
 
 
-def testing_names() -> list[str]:
-    """The public names of ``skitter.testing``."""
-    return list(skitter.testing.__all__)
+def _listed(page: Page) -> str:
+    """The names of a page, each a link to its entry."""
+    if page.file == "exceptions":
+        return f"`SkitterError` and {len(error_names()) - 1} classes below it"
+    names = [name.rpartition(":")[2] for name in page.names]
+    return ", ".join(f"[`{name}`]({page.file}.md#{name.lower()})" for name in names)
 
 
 def error_names() -> list[str]:
@@ -224,19 +277,15 @@ def _found(name: str) -> tuple[str, Any]:
     return f"{module}.{attribute}", getattr(importlib.import_module(module), attribute)
 
 
-def _entry(path: str, value: Any, level: int = 3) -> str:
+def _entry(path: str, value: Any) -> str:
     text = _doc(value)
     if not text:
         raise SystemExit(f"error: a public name without a docstring: {path}")
-    shown = path.rpartition(".")[2]
-    if shown in skitter.__all__ and path != f"skitter.{shown}" and isinstance(value, FunctionType):
-        # Two of this name.
-        shown = path
-    parts = [f"\n{'#' * level} {shown}\n\n"]
+    home, _, shown = path.rpartition(".")
+    parts = [f"\n## {shown}\n\n"]
     if isinstance(value, FunctionType):
-        parts.append(_code(_signature(shown, value)) + f"\n{text}\n")
+        parts.append(f"`from {home} import {shown}`\n\n{_code(_signature(shown, value))}\n{text}\n")
         return "".join(parts)
-    home = path.rpartition(".")[0]
     parts.append(f"`from {home} import {shown}`\n\n{text}\n")
     if issubclass(value, SeenSet) and value is not SeenSet:
         parts.append("\nIt has everything of `SeenSet`, and:\n")
@@ -256,12 +305,13 @@ def _entry(path: str, value: Any, level: int = 3) -> str:
 
 
 def _contract(kind: str, module: ModuleType, guide: str) -> str:
-    link = f"[Write a {kind}](../how-to/{guide}). " if (ROOT / "docs" / "how-to" / guide).exists() else ""
     classes = [
         value for value in vars(module).values() if inspect.isclass(value) and value.__module__ == module.__name__
     ]
-    parts = [f"\n### {module.__name__}\n\n{link}{_first_paragraph(module)}\n"]
-    parts += [_entry(f"{module.__name__}.{value.__name__}", value, level=4) for value in classes]
+    article = "an" if kind[0] in "aeiou" else "a"
+    told = f"{_first_paragraph(module)}\n\nModule `{module.__name__}`. No base class is needed."
+    parts = [f"# {kind.title()} contract\n\n{_NOTE}\n\n{told} See [Write {article} {kind}](../../how-to/{guide}).\n"]
+    parts += [_entry(f"{module.__name__}.{value.__name__}", value) for value in classes]
     return "".join(parts)
 
 
@@ -378,7 +428,7 @@ def _struct_constructor(value: type[msgspec.Struct]) -> str:
     parts = []
     for field in msgspec.structs.fields(value):
         if field.default is not msgspec.NODEFAULT:
-            parts.append(f"{field.name}={field.default!r}")
+            parts.append(f"{field.name}={_shown_default(field.default)}")
         elif field.default_factory is not msgspec.NODEFAULT:
             parts.append(f"{field.name}={field.default_factory()!r}")
         else:
@@ -392,6 +442,10 @@ def _signature(name: str, function: FunctionType) -> str:
         each if each.annotation is each.empty else each.replace(annotation=_Source(each.annotation))
         for each in signature.parameters.values()
     ]
+    parameters = [
+        each if each.default is each.empty else each.replace(default=_Source(_shown_default(each.default)))
+        for each in parameters
+    ]
     returned = signature.return_annotation
     tail = f" -> {returned}" if returned is not inspect.Signature.empty else ""
     shown = signature.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
@@ -399,6 +453,16 @@ def _signature(name: str, function: FunctionType) -> str:
     texts = [text for text in texts if text not in ("self", "cls")]
     prefix = "async " if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function) else ""
     return _wrapped(f"{prefix}{name}(", texts, f"){tail}")
+
+
+def _shown_default(value: Any) -> str:
+    """A default as a program would write it."""
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if inspect.isroutine(value) or inspect.isclass(value):
+        return f"{value.__module__}.{value.__qualname__}"
+    shown = repr(value)
+    return "..." if shown.startswith("<") else shown
 
 
 def _split(parameters: str) -> list[str]:
@@ -425,14 +489,18 @@ def _wrapped(begin: str, parts: list[str], end: str) -> str:
 def _errors() -> str:
     """The tree of errors, as the docstring of their module has it."""
     tree = (errors.__doc__ or "").split("\n\n")[1]
-    return ERRORS_HEAD + f"\n```\n{tree.replace('``', '')}\n```\n" + _entry("skitter.SkitterError", errors.SkitterError)
+    return (
+        ERRORS_HEAD
+        + f"\n```text\n{tree.replace('``', '')}\n```\n"
+        + _entry("skitter.SkitterError", errors.SkitterError)
+    )
 
 
 def _settings() -> str:
     lines = [SETTINGS_HEAD]
     for field in msgspec.structs.fields(settings.Settings):
         group = type(field.default_factory())
-        lines.append(f"| [`{field.name}`](settings.md#{field.name}) | {_cell(_flat(group.__doc__))} |\n")
+        lines.append(f"| [`{field.name}`](../settings.md#{field.name}) | {_cell(_flat(group.__doc__))} |\n")
     return "".join(lines)
 
 
@@ -447,17 +515,29 @@ def _doc(value: Any) -> str:
     text = inspect.cleandoc(text)
     if inspect.isclass(value) and text.startswith(f"{value.__name__}("):
         return ""  # what a struct or a named tuple is given when it has none
-    return _linked(text.replace("``", "`"))
+    return linked(_fenced(text.replace("``", "`")))
 
 
-def _linked(text: str) -> str:
+def _fenced(text: str) -> str:
+    """Indented examples as blocks with a language."""
+
+    def fence(match: re.Match[str]) -> str:
+        code = textwrap.dedent(match[1]).strip("\n")
+        if code.startswith(">>> "):
+            return f"\n```pycon\n{code}\n```\n"
+        return f"\n<!-- not run: an excerpt of a docstring -->\n```python\n{code}\n```\n"
+
+    return re.sub(r"::(?=\n\n {4})", ":", re.sub(r"(?<=\n)\n((?: {4}[^\n]*(?:\n|$)|\n(?= {4}))+)", fence, text))
+
+
+def linked(text: str, folder: Path = FOLDER) -> str:
     """Paths of other pages as links to them."""
 
     def link(match: re.Match[str]) -> str:
         target = ROOT / match[0]
         if not target.is_file():
             return match[0]
-        return f"[{target.stem}]({os.path.relpath(target, PAGE.parent)})"
+        return f"[{target.stem}]({os.path.relpath(target, folder)})"
 
     return re.sub(r"docs/[\w/-]+\.md", link, text)
 
@@ -467,7 +547,7 @@ def _first_paragraph(module: ModuleType) -> str:
 
 
 def _flat(text: str | None) -> str:
-    return _linked(" ".join((text or "").split()).replace("``", "`"))
+    return linked(" ".join((text or "").split()).replace("``", "`"))
 
 
 def _class_body(value: type) -> list[ast.stmt]:
@@ -480,7 +560,7 @@ def _class_body(value: type) -> list[ast.stmt]:
 
 
 def _code(text: str) -> str:
-    return f"```python\n{_double_quoted(text)}\n```\n"
+    return f"<!-- signature -->\n```python\n{_double_quoted(text)}\n```\n"
 
 
 def _double_quoted(code: str) -> str:

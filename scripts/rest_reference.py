@@ -13,9 +13,9 @@ HEAD = """\
 
 <!-- Written by scripts/gen_reference.py from the table src/skitter/web/api/routes.py; then run `make docs`. -->
 
-What [`skitter serve`](cli.md#serve) answers below `/api/v1`; [how to use it](../how-to/rest.md). The server itself
-gives the same as an OpenAPI 3.1 document at `/api/v1/openapi.json`. `?` marks what may be left out. Every route about
-a job or a schedule takes `store`, which may be left out where one store is served.
+The routes of [`skitter serve`](cli.md#serve) below `/api/v1`; see [how to use them](../how-to/rest.md). The server
+returns the same as an OpenAPI 3.1 document at `/api/v1/openapi.json`. `?` marks optional fields and parameters. Every
+route about a job or a schedule takes `store`, which is optional if the server has one store.
 """
 
 TITLES = {"session": "Session", "openapi.json": "Document", "stores": "Stores", "events": "Events", "jobs": "Jobs"}

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
@@ -44,7 +45,7 @@ os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get(
 SLICED_FOLDERS = {"acceptance", "fault"}
 """Whose tests start processes; those of drivers are in others, and have a variant for each driver."""
 VARIANTS_SHARE = 4
-LONG_TESTS_FIRST = ("fault", "integration", "stateful", "acceptance", "contract")
+LONG_TESTS_FIRST = ("fault", "integration", "stateful", "acceptance", "docs", "contract")
 """Folders in the order in which several processes take them: at the end, none waits long for another."""
 KILL_NOTHING = {"test_damaged_store.py", "test_fsck.py", "test_fuzz.py", "test_fuzz_answers.py", "test_torn_parts.py"}
 """Long files of tests/fault that may run beside the others."""
@@ -79,6 +80,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items.sort(key=_place_in_order)
     if config.getoption("--slice"):
         _leave_out_variants(config, items)
+
+
+def pytest_collection_finish() -> None:
+    """Keep the garbage collector from looking at fourteen thousand collected tests again and again."""
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -131,6 +137,8 @@ class GroupScheduling(LoadScopeScheduling):
             return folder
         if folder == "integration" and inner[0] in SLOW_SERVERS:
             return SLOW_SERVERS[inner[0]]
+        if folder == "docs":
+            return nodeid  # each page by itself
         # A class of a contract's suite, or the functions of a file.
         return nodeid.partition("[")[0].rpartition("::")[0]
 

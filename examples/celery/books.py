@@ -1,4 +1,4 @@
-"""The spider: every page of a site, with its title."""
+"""Spider: yields URL and title of every page of a site."""
 
 from skitter import Spider
 

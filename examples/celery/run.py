@@ -1,4 +1,4 @@
-"""Crawl a site with two slices side by side, export when it is finished, and count: ``python run.py URL``."""
+"""Crawl a site with two tasks at once, export the items at the end, and count them: ``python run.py URL``."""
 
 import sys
 import time
@@ -12,11 +12,11 @@ app.set_default()
 url = sys.argv[1]
 settings = {"allow_private": True} if "//127." in url else {}
 
-# The job begins with its first URL, and two tasks work for it.
+# The first URL begins the job; two tasks work on it.
 add.delay(url, "books", spider="books.py:Books", arguments={"url": url}, settings=settings).get()
 crawls = group(crawl.s("books"), crawl.s("books"))()
 
-# What follows begins when the job is finished, and no worker waits for it.
+# The chain continues when the job has finished. No Celery worker is blocked meanwhile.
 counted = chain(finished.s("books"), export.s("books.jsonl"), count_books.s())()
 while not counted.ready():
     for task in crawls:
@@ -25,6 +25,6 @@ while not counted.ready():
     time.sleep(1)
 print(f"{counted.get()} books")
 
-# One page alone, fetched, parsed and saved by three queues.
+# A single page, fetched, parsed and saved by tasks in three queues.
 page = chain(scrape.s(url, settings=settings), parse.s(spider="books.py:Books"), save.s("page.jsonl"))()
 print(page.get())

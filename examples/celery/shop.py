@@ -1,4 +1,4 @@
-"""The app: ``celery -A shop worker``. Broker, results and frontier are three databases of one Redis."""
+"""Celery app: ``celery -A shop worker``. Broker, results and frontier use three databases of one Redis."""
 
 import os
 from pathlib import Path
@@ -12,7 +12,7 @@ REDIS = os.environ.get("REDIS_URL", "redis://localhost:6379")
 
 
 class Told(SkitterTask):
-    """Hooks of every task."""
+    """Base class of all tasks: logs how each one ends."""
 
     def on_success(self, retval, task_id, args, kwargs):
         print(f"done: {self.name} {retval}")
@@ -32,5 +32,5 @@ app.conf.beat_schedule = {
 
 @app.task
 def count_books(exported):
-    """A task of your own behind the crawl: it is given what export returns."""
+    """Your own task at the end of the chain. It gets the return value of export."""
     return len(Path(exported["outputs"][0]).read_text().splitlines())

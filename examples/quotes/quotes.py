@@ -1,4 +1,4 @@
-"""Quotes of a site, page after page, with the birth dates of their authors."""
+"""Spider: yields the quotes of a site, page by page, and the birth dates of their authors."""
 
 import skitter
 

@@ -1,4 +1,4 @@
-"""Tests of the spider: a callback alone, the whole spider on given pages, and on recorded ones."""
+"""Tests of the spider: a single callback, the whole spider on given pages, and on recorded pages."""
 
 from quotes import Quotes
 
@@ -42,7 +42,7 @@ def test_an_author_who_is_gone_costs_no_quotes():
 
 
 def test_the_recorded_site(skitter_run):
-    """The pages are in recorded/test_quotes/; ``pytest --skitter-record`` would fetch them again."""
+    """The pages are in recorded/test_quotes/; ``pytest --skitter-record`` fetches them again."""
     ran = skitter_run(Quotes)
     assert not ran.missing
     assert sorted(item["author"] for item in ran.items) == ["Ann Lee", "Ann Lee", "Ben Moss", "Ben Moss"]

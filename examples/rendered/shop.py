@@ -1,4 +1,4 @@
-"""A shop whose pages are written by scripts: each is rendered, and a picture of every product is stored.
+"""Spider for a shop whose pages need JavaScript: renders each page and stores a screenshot of every product.
 
 skitter crawl shop.py -a shop=https://shop.example/ -O products.jsonl
 """
@@ -10,7 +10,7 @@ class Shop(Spider):
     shop = "https://shop.example/"
 
     def start(self):
-        # The list shows two products, and the others after a click.
+        # The list shows two products; a click shows the others.
         more = [WaitFor(".product"), Click("text=Show all"), WaitFor(".product:nth-child(4)")]
         yield Request(self.shop, render=True, actions=more)
 
@@ -23,7 +23,7 @@ class Shop(Spider):
         yield await self.save_screenshot(response, item)
 
     async def on_browser_page(self, request, page):
-        """What data cannot say, a hook does with Playwright's page: here, close the banner if there is one."""
+        """Close the banner if there is one. A hook gets Playwright's page, for what actions cannot express."""
         banner = page.locator("#banner button")
         if await banner.count():
             await banner.click()

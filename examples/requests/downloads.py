@@ -1,4 +1,4 @@
-"""Products of a shop with their pictures and manuals: files go to ``file_target``, their records to the sinks."""
+"""Spider: yields products and downloads their pictures and manuals to ``file_target``. Records go to the output."""
 
 from skitter import Spider
 

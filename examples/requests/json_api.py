@@ -1,4 +1,4 @@
-"""A JSON API that is asked with POST and answers with a cursor for its next page."""
+"""Spider for a JSON API that takes POST requests and returns a cursor for the next page."""
 
 from skitter import Request, Spider
 
@@ -18,5 +18,5 @@ class JsonApi(Spider):
         answer = response.json()
         yield from answer["products"]
         if answer["next"]:
-            # Another cursor is another body, and so another request: nothing has to be told about duplicates.
+            # Another cursor is another body, so this is a new request and no duplicate.
             yield self.page(answer["next"])

@@ -1,4 +1,4 @@
-"""A shop with a search form: post it, follow the pages of results, and tell of pages that are broken."""
+"""Spider: posts a search form, follows the pages of results, and yields a record for each broken page."""
 
 from skitter import Request, Spider
 
@@ -13,7 +13,7 @@ class SearchForm(Spider):
 
     def parse(self, response):
         for link in response.css("a.product"):
-            # Asked twice, and no more: the shop has pages that never work.
+            # At most two attempts: some pages of the shop never work.
             yield response.follow(link, self.product, errback=self.missing, max_attempts=2, meta=response.meta)
         yield from response.follow_all(css="a.next", meta=response.meta)
 

@@ -1,4 +1,4 @@
-"""Tests of the spiders beside this file, on given pages."""
+"""Tests of the spiders in this folder, on given pages."""
 
 import json
 from urllib.parse import parse_qs

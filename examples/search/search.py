@@ -1,4 +1,4 @@
-"""Log in to a shop, search it by its form, and yield the products of every page of results."""
+"""Spider: logs in to a shop, submits its search form, and yields the products of every page of results."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Search(Spider):
         yield Request(f"{self.shop}/login", callback=self.parse_login)
 
     def parse_login(self, response):
-        # The form brings its hidden fields along, the token against forged requests among them.
+        # The form includes its hidden fields, such as the CSRF token.
         values = {"user": self.user, "password": self.password}
         yield response.form(id="login").request(values, callback=self.parse_account)
 

@@ -1,4 +1,4 @@
-"""A shop that answers with a captcha, status 200, when it is asked too often: wait, and ask for the same page again."""
+"""Spider for a shop that answers too many requests with a captcha (status 200): waits, then fetches the page again."""
 
 from skitter import Retry, Spider
 
@@ -14,7 +14,7 @@ class SoftBan(Spider):
         if not response.css("form#captcha"):
             return None
         self.stats.add("captchas")
-        # Nothing of this page is parsed; after the last attempt it is listed by `skitter failed`.
+        # The page is not parsed. After the last attempt `skitter failed` lists it.
         return Retry("captcha", delay=PAUSE_SECONDS)
 
     def parse(self, response):

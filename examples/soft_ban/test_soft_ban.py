@@ -1,4 +1,4 @@
-"""Tests of the spider against a shop that bans by a captcha; nothing waits, the clock is put forward."""
+"""Tests of the spider against a shop that bans with a captcha. The test clock moves forward, so nothing waits."""
 
 from itertools import chain, repeat
 
@@ -13,7 +13,7 @@ SECOND = "<li class=product><h2>Chair</h2><span class=price>45</span></li>"
 
 
 def answers(*pages):
-    """The pages in turn, and the last one for ever."""
+    """Return the pages in turn, and then the last one forever."""
     turns = chain(pages, repeat(pages[-1]))
     return lambda _request: next(turns)
 

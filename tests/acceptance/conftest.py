@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import signal
 import socket
 import ssl
+import subprocess
 import threading
 import time
 from collections import Counter
@@ -134,15 +137,41 @@ def site(make_site: Callable[..., Site]) -> Site:
 
 
 @pytest.fixture
+def start(skitter: Any) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    """Start a node; what a test has left running ends with it."""
+    started: list[subprocess.Popen[str]] = []
+
+    def node(*arguments: object) -> subprocess.Popen[str]:
+        started.append(skitter.start(*arguments))
+        return started[-1]
+
+    yield node
+    for process in started:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        # Open pipes would be a failure of the next test.
+        process.communicate()
+
+
+def place_of(frontier: str, services: Any, name: str) -> tuple[str, ...]:
+    """Options for a job of this name in a Redis, or else in a file of the test's folder."""
+    url = services.need("redis")["url"] if frontier == "redis" else "sqlite:jobs.db"
+    return ("--frontier", url, "--job", name)
+
+
+@pytest.fixture
 def until() -> Callable[..., Any]:
     """Ask again and again, until the answer is true."""
 
     def wait(question: Callable[[], Any], process: Any = None, seconds: float = 30.0) -> Any:
         deadline = time.monotonic() + seconds
+        asked = time.monotonic()
         while not (answer := question()):
             assert process is None or process.poll() is None, process.communicate()
             assert time.monotonic() < deadline, "it did not come to it"
-            time.sleep(0.02)
+            # A question that is a command takes a third of a second of a processor: what it waits for needs some too.
+            time.sleep(max(0.02, time.monotonic() - asked))
+            asked = time.monotonic()
         return answer
 
     return wait

@@ -69,7 +69,7 @@ def many_pages(skitter: Any, site: Any, hook: Hook, extra: str = "") -> tuple[li
         f"""
         [[alert]]
         name = "failures"
-        figure = "requests:dead"
+        figure = "requests:failed"
         above = 2
         clears_at = 1
         webhook = "{hook.url}"
@@ -102,7 +102,7 @@ def test_an_alert_pauses_the_job_is_told_once_in_spite_of_failures_and_resolves(
     [message] = hook.told
     assert (message["alert"], message["status"], message["job"], message["figure"]) == (
         *("failures", "firing", "j"),
-        "requests:dead",
+        "requests:failed",
     )
     assert message["value"] > message["above"] == 2
     assert "j: failures is firing" in message["text"]
@@ -118,7 +118,7 @@ def test_an_alert_pauses_the_job_is_told_once_in_spite_of_failures_and_resolves(
     assert len(events(skitter.folder, "alert.firing", *nodes)) == 1
     assert len(events(skitter.folder, "alert.resolved", *nodes)) == 1
     [failure] = events(skitter.folder, "alert.not_told", *nodes)
-    assert (failure["place"], failure["reason"], failure["tries"]) == ("webhook", "the answer is 503", 1)
+    assert (failure["place"], failure["reason"], failure["tries"]) == ("webhook", "HTTP 503", 1)
     written = "".join((skitter.folder / f"{name}.jsonl").read_text() for name in nodes)
     assert "secret-token" not in written
     assert "secret-token" not in skitter.run("settings").stdout
@@ -172,7 +172,7 @@ def test_a_master_watches_jobs_that_nobody_works_for(
         ('figure = "pages"\nabove = 1\npause = true', "no such figure: pages of the alert a"),
         ('figure = "run"\nabove = 1', "bad value in skitter.toml: alerts"),
         ('figure = "run"\nabove = 1\nwebhook_env = "NOT_SET"', "webhook_env: NOT_SET"),
-        ('figure = "run"\nabove = 1\ncommand = "echo \'"', "not words"),
+        ('figure = "run"\nabove = 1\ncommand = "echo \'"', "cannot be split into words"),
     ],
 )
 def test_wrong_alerts_are_refused_when_they_are_read(

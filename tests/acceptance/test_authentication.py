@@ -18,7 +18,7 @@ SPIDER = """
         def start(self):
             yield Request(self.base + "/")
             # Its own header goes before the credentials, and not along with a redirect to another origin.
-            yield Request(self.base + "/away?own", headers={"Authorization": "Own canary-of-a-header"})
+            yield Request(self.base + "/unavailable?own", headers={"Authorization": "Own canary-of-a-header"})
 
         def parse(self, response):
             if response.url.endswith("/echo"):
@@ -40,12 +40,12 @@ def test_credentials_of_the_project_file_are_for_their_origin_alone(skitter: Any
 
         return answer
 
-    links = ["/a", "/echo", "/away", api.url("/api")]
+    links = ["/a", "/echo", "/unavailable", api.url("/api")]
     members.on("/robots.txt", guarded("User-agent: *\nDisallow: /private\n"))
     members.on("/", guarded("".join(f"<a href='{link}'>x</a>" for link in [*links, "/private"])))
     members.on("/a", guarded("<title>a</title>"))
     members.on("/echo", lambda seen, _: (200, {"Content-Type": "text/html"}, seen.headers["authorization"].encode()))
-    members.on("/away", guarded("", Location=other.url("/landed")))
+    members.on("/unavailable", guarded("", Location=other.url("/landed")))
     other.page("/landed", "<title>landed</title>")
     api.on("/api", guarded("<title>api</title>", f"Bearer {TOKEN}"))
     skitter.write("members.py", SPIDER)
@@ -92,6 +92,9 @@ def test_a_secret_in_the_project_file_is_refused(skitter: Any) -> None:
         "skitter.toml", f'[[credentials]]\norigin = "https://a.example"\nkind = "bearer"\ntoken = "{TOKEN}"\n'
     )
     found = skitter.run("crawl", "https://a.example/", code=2)
-    assert "error: a secret in the file itself: [[credentials]] of skitter.toml, number 1: token" in found.stderr
-    assert "hint: token_file names a file of mode 600 with it, token_env an environment variable" in found.stderr
+    assert (
+        "error: a secret must not be in the file itself: [[credentials]] of skitter.toml, number 1: token"
+        in found.stderr
+    )
+    assert "hint: name a file of mode 600 in token_file, or an environment variable in token_env" in found.stderr
     assert TOKEN not in found.stderr

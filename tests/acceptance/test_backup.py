@@ -26,7 +26,7 @@ WEB = WebSpec.plain(hosts=2, pages_per_host=PAGES // 2)
 def documented(heading: str, number: int) -> str:
     """The commands of a section of the page, by their number."""
     section = PAGE.read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    return re.findall(r"(?ms)^```\n(.*?)^```", section)[number]
+    return re.findall(r"(?ms)^```bash\n(.*?)^```", section)[number]
 
 
 def shell(commands: str, folder: Path) -> None:

@@ -43,8 +43,8 @@ def complaint(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
         ([URL], f"no such command: {URL}", f"skitter crawl {URL}"),
         (["crawl"], "nothing to crawl", "URL"),
         (["crawl", "example.com"], "a URL without a scheme: example.com", "https://example.com"),
-        (["crawl", "localhost:8000/x"], "a URL without a scheme: localhost:8000/x", "https://localhost:8000/x"),
-        (["crawl", "ftp://example.com/"], "ftp://example.com/", "http and https only"),
+        (["crawl", "localhost:8000/x"], "a URL without a scheme: localhost:8000/x", "http://localhost:8000/x"),
+        (["crawl", "ftp://example.com/"], "ftp://example.com/", "use http or https"),
         (["crawl", "http://exa mple/"], "not a URL: http://exa mple/", "https://"),
         (["crawl", URL, "--concurency", "3"], "no such option: --concurency", "did you mean --concurrency ?"),
         (["crawl", URL, "--work", "3"], "no such option: --work", "did you mean --workers ?"),
@@ -55,11 +55,11 @@ def complaint(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
         (["crawl", URL, "--set", "time_out=1"], "unknown setting in --set: time_out", "timeout_seconds"),
         (["crawl", URL, "--set", "timeout_seconds=soon"], "timeout_seconds='soon'", "a number above 0"),
         (["crawl", URL, "--set", "timeout_seconds"], "not KEY=VALUE: --set timeout_seconds", "name=value"),
-        (["crawl", URL, "--job", "a/b"], "not a name for a job: a/b", "a-b"),
+        (["crawl", URL, "--job", "a/b"], "invalid job name: a/b", "a-b"),
         (["crawl", URL, "-a", "x=1"], "arguments without a spider", "built-in"),
         (["crawl", URL, "-o", "out.xlsx"], "out.xlsx", ".jsonl"),
-        (["crawl", URL, "-o", "-", "--json"], "both on stdout", "file"),
-        (["crawl", URL, "-o", "a.jsonl", "-O", "a.jsonl"], "the same output twice: a.jsonl", "once"),
+        (["crawl", URL, "-o", "-", "--json"], "both write to standard output", "file"),
+        (["crawl", URL, "-o", "a.jsonl", "-O", "a.jsonl"], "the same output is named twice: a.jsonl", "once"),
         (["crawl", URL, "--frontier", "memory:", "--workers", "2"], "one process only", "SQLite"),
         (["crawl", URL, "--frontier", "sqlit:x.db"], "not a frontier: sqlit:x.db", "sqlite:PATH"),
         (["status", "--frontier", "memory:"], "memory:", "sqlite:PATH"),
@@ -72,7 +72,7 @@ def complaint(done: subprocess.CompletedProcess[str]) -> tuple[str, str]:
             "https://example.com",
         ),
         (["add", "--job", "j"], "no URLs given", "--file"),
-        (["drain", "--job", "j"], "no output given", "-o FILE"),
+        (["drain", "--job", "j"], "no output given", "-o OUTPUT"),
         (["crawl", "nope.py"], "no such spider file: nope.py", ".py"),
         (["crawl", "books"], "neither a URL nor a spider: books", "https://books"),
     ],
@@ -94,9 +94,9 @@ def test_a_mistake_is_named_and_hinted_at(skitter, arguments, error, hint) -> No
         ("x = 1\n1 / 0\n", "ZeroDivisionError: division by zero, line 2 of bad.py", "-v"),
         ("raise SystemExit(3)\n", "cannot be imported: bad.py: SystemExit", "-v"),
         ("x = 1\n", "no spider in the file: bad.py", "skitter.Spider"),
-        (f"{CLASS}    pass\n", "starts nowhere: A", "start_urls"),
-        (f"{CLASS}    start_urls = ['http://x/']\n", "without a parse method: A", "def parse"),
-        (f"{CLASS}    start_urls = 'http://x/'\n    parse = print\n", "start_urls is one text", "["),
+        (f"{CLASS}    pass\n", "has no start URLs: A", "start_urls"),
+        (f"{CLASS}    start_urls = ['http://x/']\n", "has no parse method: A", "def parse"),
+        (f"{CLASS}    start_urls = 'http://x/'\n    parse = print\n", "start_urls must be a list", "["),
         (f"{CLASS}    def __init__(self, shelf): pass\n", "cannot be constructed: A: TypeError", "-a"),
         (
             f"{CLASS}    start_urls = ['http://x/']\n    parse = print\n    custom_settings = {{'max_page': 3}}\n",
@@ -116,7 +116,7 @@ def test_a_broken_spider_is_named_and_hinted_at(skitter, text, error, hint) -> N
 @pytest.mark.parametrize(
     ("toml", "error", "hint"),
     [
-        ("user_agent = \n", "not TOML: skitter.toml", "line 1"),
+        ("user_agent = \n", "invalid TOML: skitter.toml", "line 1"),
         ("user_agnt = 'x'\n", "unknown setting in skitter.toml: user_agnt", "user_agent"),
         ("[fetchs]\nuser_agent = 'x'\n", "unknown table in skitter.toml: fetchs", "fetch"),
         ("per_host = 'many'\n", "bad value in skitter.toml: per_host='many'", "whole number from 1"),
@@ -161,7 +161,7 @@ def test_a_file_that_is_no_frontier_is_said_and_not_touched(skitter) -> None:
         error, hint = complaint(skitter.run(*command, "--frontier", "sqlite:broken.db", "--job", "j", code=3))
         assert "damaged" in error
         assert "broken.db" in error
-        assert "move it away" in hint
+        assert "move it elsewhere" in hint
     assert broken.read_bytes() == before
     foreign = skitter.folder / "foreign.db"
     with sqlite3.connect(foreign) as connection:
@@ -209,7 +209,7 @@ def test_a_file_that_cannot_be_read_does_not_hide_the_jobs_beside_it(skitter, si
     shown = skitter.run("jobs")
     assert "unreadable" in shown.stdout
     assert "a newer skitter" in shown.stderr
-    assert "hint: restore it from a copy" in shown.stderr
+    assert "hint: restore it from a backup" in shown.stderr
 
 
 def test_a_damaged_page_in_the_middle_of_a_frontier_is_said(skitter) -> None:
@@ -293,8 +293,8 @@ def test_a_server_that_is_away_is_named_and_can_be_tried_again(skitter, make_sit
     told = skitter.run("crawl", site.url("/x"), "--job", "j", "-o", "out.jsonl", *QUICK, code=1)
     assert complaint(told)[0].startswith("error: no seed was done: j: connect: ")
     assert "skitter failed" in complaint(told)[1]
-    (dead,) = skitter.records("failed", "--job", "j")
-    assert (dead["url"], dead["error_class"]) == (site.url("/x"), "connect")
+    (failed,) = skitter.records("failed", "--job", "j")
+    assert (failed["url"], failed["error_class"]) == (site.url("/x"), "connect")
     why = skitter.run("why", site.url("/x"), "--job", "j").stdout
     assert "connect" in why
     assert "skitter retry" in why
@@ -379,12 +379,14 @@ def test_redirects_end_where_they_should(skitter, make_site) -> None:
     site.page("/target", "<title>target</title>")
     summary = skitter.json("crawl", site.url(), "-o", "out.jsonl", "--job", "j")
     assert sorted(record["url"] for record in skitter.lines("out.jsonl")) == [site.url(), site.url("/target")]
-    dead = {record["url"]: record["error"] for record in skitter.records("failed", "--job", "j", "--class", "redirect")}
-    assert summary["errors"] == {"redirect": len(dead)}
-    assert "ftp://example.com/" in dead[site.url("/bad")]
-    assert "more than 10 redirects" in dead[site.url("/long10")]
-    assert any("circle" in error for url, error in dead.items() if "loop" in url)
-    assert site.url("/nowhere") in dead
+    failed = {
+        record["url"]: record["error"] for record in skitter.records("failed", "--job", "j", "--class", "redirect")
+    }
+    assert summary["errors"] == {"redirect": len(failed)}
+    assert "ftp://example.com/" in failed[site.url("/bad")]
+    assert "more than 10 redirects" in failed[site.url("/long10")]
+    assert any("redirect loop" in error for url, error in failed.items() if "loop" in url)
+    assert site.url("/nowhere") in failed
     assert "/long11" not in site.paths()
     assert other.seen == [], "the seeds' hosts are the scope"
 

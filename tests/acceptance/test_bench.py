@@ -100,8 +100,8 @@ def test_a_crawl_that_brings_too_few_pages_is_no_figure(skitter, site) -> None:
     site.page("/robots.txt", "User-agent: *\nDisallow: /two", content_type="text/plain")
     told = skitter.run("bench", "--url", site.url(), "--rounds", 1, "--json", code=1)
     assert told.stdout == ""
-    assert "error: a crawl did not bring every page: memory: 2 of 3\n" in told.stderr
-    assert "hint: no figure is made of it" in told.stderr
+    assert "error: a crawl did not fetch every page: memory: 2 of 3\n" in told.stderr
+    assert "hint: no result is shown for it" in told.stderr
 
 
 def test_a_site_of_ones_own_where_links_may_lead_nowhere(skitter, site) -> None:

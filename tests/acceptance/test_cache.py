@@ -27,7 +27,7 @@ def test_a_second_crawl_asks_for_nothing(skitter: Any, site: Any) -> None:
     assert (second["pages"], second["cached"], second["excluded"], second["bytes"]) == (31, 32, 1, 0)
     assert [seen.path for seen in site.seen[before:]] == ["/gone"], "an error is asked for again"
     assert sorted((item["url"], item["title"]) for item in skitter.lines("out.jsonl")) == items
-    assert "32 answers from a cache" in skitter.run("status", "--job", "k").stdout
+    assert "32 responses from the cache" in skitter.run("status", "--job", "k").stdout
     # Single pages come from it too, and what is too old does not.
     before = len(site.seen)
     assert skitter.run("shell", site.url("/3"), "--cache", "pages", "-c", "response.title").stdout == "3\n"
@@ -35,7 +35,7 @@ def test_a_second_crawl_asks_for_nothing(skitter: Any, site: Any) -> None:
     skitter.run("fetch", site.url("/3"), "--cache", "pages", "--cache-seconds", "0.001")
     assert [seen.path for seen in site.seen[before:]] == ["/robots.txt", "/3"]
     refused = skitter.run("crawl", site.url(), "--cache", "pages", "--recrawl", code=2).stderr
-    assert "error: a cache does not tell what has changed: --cache with --recrawl" in refused
+    assert "error: cached pages never change, so --cache cannot be used with --recrawl" in refused
     (skitter.folder / "file").write_text("")
     refused = skitter.run("crawl", site.url(), "--cache", "file/pages", code=2).stderr
-    assert "error: no folder for a cache: cache_dir=file/pages: " in refused
+    assert "error: the cache folder cannot be used: cache_dir=file/pages: " in refused

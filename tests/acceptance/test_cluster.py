@@ -49,22 +49,6 @@ def place(services, tmp_path) -> tuple[str, ...]:
     return ("--frontier", services.need("redis")["url"], "--job", tmp_path.name)
 
 
-@pytest.fixture
-def start(skitter):
-    """Start a node; what a test that failed has left running ends with it."""
-    started = []
-
-    def node(*arguments):
-        started.append(skitter.start(*arguments))
-        return started[-1]
-
-    yield node
-    for process in started:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-
-
 def listed(skitter, place) -> dict[int, dict[str, Any]]:
     """The workers that status lists, by their process."""
     told = skitter.run("status", *place, "--json", code=None)
@@ -99,7 +83,7 @@ def test_workers_are_listed_with_what_they_are_at_and_vanish_when_they_leave(ski
         until(lambda: len(listed(skitter, place)) == 2, joined)
 
         def all_at_work() -> dict[int, dict[str, Any]]:
-            """Between two batches a worker has nothing in flight, and its card may say so."""
+            """Between two batches a worker has nothing in flight, and its heartbeat may say so."""
             found = listed(skitter, place)
             return found if all(worker["in_flight"] for worker in found.values()) else {}
 
@@ -184,7 +168,7 @@ def test_a_worker_with_another_spider_is_told_so_and_leases_nothing(skitter, sit
     lines = [line for line in wrong.stderr.splitlines() if not line.startswith("job ")]
     assert lines == [
         f"error: job {place[3]} has another spider: pages.py:Pages",
-        "hint: leave the spider out, or name the job's own",
+        "hint: omit the spider, or name the spider of the job",
     ]
     after = skitter.json("status", *place)
     assert [after[name] for name in ("queued", "leased", "done", "workers")] == [
@@ -264,9 +248,9 @@ def test_a_log_file_takes_the_lines_and_quiet_does_not_silence_it(skitter, site)
 def test_hosts_that_ask_for_a_pause_and_hosts_that_are_away_are_told(skitter, site) -> None:
     answers = iter([(429, {"Retry-After": "1"}, b"")])
     site.on("/", lambda seen, handler: next(answers, (200, {"Content-Type": "text/html"}, b"home")))
-    away = socket.create_server(("127.0.0.1", 0))
-    nobody = f"http://127.0.0.1:{away.getsockname()[1]}"
-    away.close()
+    unavailable = socket.create_server(("127.0.0.1", 0))
+    nobody = f"http://127.0.0.1:{unavailable.getsockname()[1]}"
+    unavailable.close()
     options = ("--log", "events.jsonl", "--log-format", "json", "--ignore-robots", "--set", "max_attempts=1")
     skitter.run("crawl", site.url(), f"{nobody}/", "--job", "j", *options)
     (pause,) = events_of(skitter, "host.backoff")
@@ -348,7 +332,7 @@ def test_a_lost_connection_and_its_return_are_told(skitter, start, place, until)
 
     async def lose() -> None:
         async with shut_out(place[1]):
-            until(lambda: told("frontier.away"), crawl)
+            until(lambda: told("frontier.unavailable"), crawl)
 
     with served(ENDLESS) as web:
         crawl = start("crawl", *web.urls, "--fresh", "--log", "events.jsonl", "--log-format", "json", *place)
@@ -356,7 +340,7 @@ def test_a_lost_connection_and_its_return_are_told(skitter, start, place, until)
         asyncio.run(lose())
         until(lambda: told("frontier.back"), crawl)
         stop(crawl)
-    assert {event["worker"] for event in told("frontier.away") + told("frontier.back")} == {joined["worker"]}
+    assert {event["worker"] for event in told("frontier.unavailable") + told("frontier.back")} == {joined["worker"]}
 
 
 # ---- the node that started it is nothing special
@@ -377,10 +361,10 @@ def test_the_node_that_started_the_job_may_be_killed(skitter, start, place, unti
         _, told = worker.communicate(timeout=90)
         expected = web.expected()
         assert worker.returncode == 0, told
-        assert "not written yet" in told
-        assert f"skitter drain -o FILE --frontier {place[1]} --job {place[3]}" in told
+        assert "undelivered" in told
+        assert f"skitter deliver -o FILE --frontier {place[1]} --job {place[3]}" in told
         status = skitter.json("status", *place)
-        assert (status["state"], status["dead"], status["done"]) == ("finished", 0, len(expected.done))
+        assert (status["state"], status["failed"], status["done"]) == ("finished", 0, len(expected.done))
         left = status["undelivered"]
         assert left > 0
         if rest == "crawl":
@@ -390,7 +374,7 @@ def test_the_node_that_started_the_job_may_be_killed(skitter, start, place, unti
         else:
             written = out.rename(skitter.folder / "saved.jsonl")
             gone = skitter.run("drain", "-o", "out.jsonl", *place, code=3)
-            assert "the results of the unfinished run are gone" in gone.stderr
+            assert "the results of the unfinished run are missing" in gone.stderr
             assert "--rest" in gone.stderr
             assert skitter.json("drain", "-o", "out.jsonl", "--rest", *place)["delivered"] == left
             assert len(skitter.lines("out.jsonl")) == left

@@ -13,7 +13,9 @@ import pytest
 from skitter.testing.web import ServedWeb, WebSpec, served
 
 SUMMARY = set("job state pages items redirected failed excluded duplicates bytes seconds pages_per_second".split())
-STATUS = set("job state run queued delayed leased done redirected dead excluded seen undelivered exact workers".split())
+STATUS = set(
+    "job state run queued delayed leased done redirected failed excluded seen undelivered exact workers".split()
+)
 JOB = ("--frontier", "sqlite:.skitter/j.db", "--job", "j")
 
 
@@ -75,7 +77,7 @@ def test_looking_at_a_running_job(skitter, slow, running) -> None:
     status = skitter.json("status", *JOB)
     assert status.keys() >= STATUS
     assert (status["job"], status["state"], status["run"], status["workers"]) == ("j", "running", 1, 1)
-    parts = ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded")
+    parts = ("queued", "delayed", "leased", "done", "redirected", "failed", "excluded")
     assert sum(status[part] for part in parts) == status["seen"]
     text = skitter.run("status", *JOB).stdout
     assert "running" in text
@@ -108,7 +110,7 @@ def test_pause_resume_stop_and_going_on(skitter, slow, running, until) -> None:
     until(lambda: count_lines(skitter) > paused_at, running)
     stopped = skitter.json("stop", *JOB)
     assert stopped["state"] in ("draining", "stopped")
-    assert "to go on: skitter crawl" in finish(running)
+    assert "to resume: skitter crawl" in finish(running)
     finish(second)
     status = skitter.json("status", *JOB)
     assert (status["state"], status["reason"], status["leased"]) == ("stopped", "command", 0)
@@ -129,7 +131,7 @@ def test_a_second_crawl_joins_and_leaves_the_settings_alone(skitter, slow, pause
     assert "error: job j is unfinished and has another spider, other seeds or other arguments" in other.stderr
     assert "hint: --fresh" in other.stderr
     fresh = skitter.run("crawl", slow.urls[0], "--job", "j", "--fresh", code=2)
-    assert "workers are at work on this job" in fresh.stderr
+    assert "workers are running" in fresh.stderr
     assert "hint: stop them first" in fresh.stderr
     # Its own -o would be a second writer of the same file, and its own --per-host another politeness.
     second = skitter.start("crawl", slow.urls[0], "-o", "out.jsonl", "--job", "j", "--per-host", 50, "--json")
@@ -147,17 +149,17 @@ def test_a_second_crawl_joins_and_leaves_the_settings_alone(skitter, slow, pause
 def test_add_from_arguments_a_file_and_a_pipe(skitter, slow, paused) -> None:
     home = slow.urls[0]
     added = skitter.json("add", home + "x1", home, "example.com", *JOB)
-    assert added == {"job": "j", "added": 1, "known": 1, "bad": 1}
+    assert added == {"job": "j", "added": 1, "duplicates": 1, "known": 1, "bad": 1}
     skitter.write("urls.txt", f"# a comment\n{home}x2\n\nnot a url\n  {home}x3  \nmailto:a@b.c\n{home}x2\n")
     told = skitter.run("add", "--file", "urls.txt", *JOB)
-    assert told.stdout == "j: 2 requests added, 1 already known\n"
+    assert told.stdout == "j: 2 requests added, 1 duplicate\n"
     assert "bad URL: line 4: not an absolute URL: not a url" in told.stderr
     assert "bad URL: line 6" in told.stderr
     (skitter.folder / "pipe").write_bytes(f"{home}x4\n\xff\xfe bad bytes\n".encode("latin-1"))
     with (skitter.folder / "pipe").open() as pipe:
-        assert skitter.run("add", "--file", "-", *JOB, stdin=pipe).stdout == "j: 1 request added, 0 already known\n"
+        assert skitter.run("add", "--file", "-", *JOB, stdin=pipe).stdout == "j: 1 request added, 0 duplicates\n"
     hopeless = skitter.run("add", "nonsense", *JOB, code=2)
-    assert "error: no URL that could be added" in hopeless.stderr
+    assert "error: no valid URL to add" in hopeless.stderr
     missing = skitter.run("add", "--file", "no.txt", *JOB, code=2)
     assert "error: cannot be read: no.txt" in missing.stderr
     skitter.run("resume", *JOB)
@@ -242,7 +244,7 @@ def test_a_worker_with_a_spider_of_its_own(skitter, site, until) -> None:
     wrong = skitter.run("worker", "other.py", *JOB, code=2)
     assert "error: job j has another spider: pages.py:Pages" in wrong.stderr
     refused = skitter.run("worker", *JOB, "--set", "delay_seconds=0", code=2)
-    assert "belongs to the whole job" in refused.stderr
+    assert "applies to the whole job" in refused.stderr
     summary = skitter.json("worker", "elsewhere/pages.py", *JOB, "--concurrency", 2)
     assert summary["state"] == "finished"
     finish(crawl)
@@ -260,13 +262,13 @@ def test_commands_on_a_finished_job(skitter, site) -> None:
     crawl = ("crawl", site.url(), "-o", "out.jsonl", "--job", "j", *quick)
     first = skitter.run(*crawl)
     assert first.stdout == "", "words go to stderr"
-    assert "what failed, and why: skitter failed --frontier sqlite:.skitter/j.db --job j" in first.stderr
+    assert "to see what failed and why: skitter failed --frontier sqlite:.skitter/j.db --job j" in first.stderr
     told = skitter.run("pause", *JOB)
     assert told.stdout == "j: finished\n"
     assert "nothing to pause, resume or stop" in told.stderr
     # failed, why
-    dead = {record["url"]: (record["error_class"], record["status"]) for record in skitter.records("failed", *JOB)}
-    assert dead == {site.url("/gone"): ("http_4xx", 404), site.url("/broken"): ("http_5xx", 500)}
+    failed = {record["url"]: (record["error_class"], record["status"]) for record in skitter.records("failed", *JOB)}
+    assert failed == {site.url("/gone"): ("http_4xx", 404), site.url("/broken"): ("http_5xx", 500)}
     listed = skitter.run("failed", *JOB)
     assert "http_4xx 404" in listed.stdout
     assert f"found on {site.url()}" in listed.stdout
@@ -274,11 +276,11 @@ def test_commands_on_a_finished_job(skitter, site) -> None:
     assert site.url("/gone") not in skitter.run("failed", *JOB, "--class", "http_5xx").stdout
     assert "1 more" in skitter.run("failed", *JOB, "--limit", 1).stderr
     why = skitter.run("why", site.url("/gone"), *JOB).stdout
-    assert "dead" in why.splitlines()[0]
+    assert "failed" in why.splitlines()[0]
     assert "skitter retry" in why
     # retry: one, a class, all
     nothing = skitter.run("retry", site.url("/a"), *JOB, code=2)
-    assert "error: not among the failed" in nothing.stderr
+    assert "error: no failed request with this URL" in nothing.stderr
     site.page("/gone", "back again")
     assert skitter.json("retry", site.url("/gone"), *JOB) == {"job": "j", "state": "running", "retried": 1}
     assert skitter.json("status", *JOB)["queued"] == 1
@@ -293,7 +295,7 @@ def test_commands_on_a_finished_job(skitter, site) -> None:
     # add reopens it too.
     site.page("/new", "new")
     added = skitter.run("add", site.url("/new"), *JOB)
-    assert "no worker is at it" in added.stderr
+    assert "no worker is running" in added.stderr
     assert skitter.json(*crawl)["run"] == 1
     assert_complete(skitter, 5)
 

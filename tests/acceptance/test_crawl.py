@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -29,14 +28,14 @@ def test_every_page_is_found_once(skitter, workers) -> None:
     assert Counter(found) == Counter(expected.done)
     assert summary["state"] == "finished"
     assert summary["pages"] == summary["items"] == len(expected.done)
-    assert summary["failed"] == len(expected.dead)
+    assert summary["failed"] == len(expected.failed)
     assert summary["redirected"] == expected.hops
     assert summary["excluded"] == len(expected.excluded)
     status = skitter.json("status", "--job", "demo")
-    assert status["seen"] == status["done"] + status["redirected"] + status["dead"] + status["excluded"]
+    assert status["seen"] == status["done"] + status["redirected"] + status["failed"] + status["excluded"]
     assert status["queued"] == status["delayed"] == status["leased"] == status["undelivered"] == 0
     failed = {canonical(record["url"]): record["error_class"] for record in failed_records(skitter)}
-    assert failed == expected.dead
+    assert failed == expected.failed
     assert {record["title"] for record in skitter.lines("out.jsonl")} >= set(expected.titles.values())
 
 
@@ -49,7 +48,7 @@ def test_memory_frontier_crawls_the_same(skitter) -> None:
         summary = skitter.json("crawl", *web.urls, "-o", "out.jsonl", "--frontier", "memory:", *QUICK)
         expected = web.expected()
     assert Counter(urls_of(skitter.lines("out.jsonl"))) == Counter(expected.done)
-    assert summary["failed"] == len(expected.dead)
+    assert summary["failed"] == len(expected.failed)
 
 
 def test_each_page_is_fetched_once(skitter, tmp_path) -> None:
@@ -69,8 +68,9 @@ def test_per_host_limit_and_delay_hold_for_all_workers(skitter, tmp_path) -> Non
     for host in range(3):
         times = sorted(hit.at for hit in log if hit.host == host)
         assert len(times) == 12
-        # The promise is made at the client's socket; the way to the server's stamp may take a little off a gap.
-        assert min(later - earlier for earlier, later in pairwise(times)) >= delay - 0.03
+        # Single gaps are judged at the client's socket (tests/fault/test_cluster_politeness.py): here a request that
+        # waited for a processor comes close to the next one. The sum of all gaps loses only what the first one waited.
+        assert times[-1] - times[0] >= 11 * delay - 0.1
 
 
 def test_in_flight_per_host_is_bounded(skitter, tmp_path) -> None:
@@ -112,12 +112,12 @@ def test_a_dead_host_costs_a_few_connections_and_its_queue_can_be_revived(skitte
         pages = [f"{web.dead_url}{number}" for number in range(40)]
         summary = skitter.json("crawl", web.urls[0], *pages, "--job", "j", *QUICK)
         expected = web.expected([web.urls[0], *pages])
-        dead = len(expected.dead)
-        assert dead >= 40
+        failed = len(expected.failed)
+        assert failed >= 40
         assert summary["pages"] == len(expected.done)
-        assert summary["errors"] == {"connect": dead}
+        assert summary["errors"] == {"connect": failed}
         skitter.run("retry", "--job", "j", "--class", "connect")
-        assert skitter.json("status", "--job", "j")["queued"] == dead
+        assert skitter.json("status", "--job", "j")["queued"] == failed
 
 
 def test_no_seed_done_is_exit_code_1(skitter) -> None:

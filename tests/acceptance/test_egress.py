@@ -65,6 +65,7 @@ def fetched(proxy: str, url: str) -> bytes | int:
             body: bytes = answer.read()
             return body
     except urllib.error.HTTPError as error:
+        error.close()
         return error.code
 
 

@@ -54,7 +54,7 @@ def test_a_server_that_is_away_costs_the_crawl_seconds_and_is_told(skitter, site
     began = time.monotonic()
     told = skitter.run("crawl", site.url(), "--job", "j", "--events", "redis://me:hush-hush@127.0.0.1:1#events")
     assert time.monotonic() - began < 60
-    assert told.stderr.count("events.away: ") == 1
+    assert told.stderr.count("events.unavailable: ") == 1
     assert told.stderr.count("events.dropped: ") == 1
     assert "hush-hush" not in told.stderr
     assert skitter.json("status", "--job", "j")["state"] == "finished"

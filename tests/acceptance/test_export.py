@@ -101,9 +101,9 @@ def test_a_file_of_results_becomes_another(skitter, name, target) -> None:
     ("words", "message"),
     [
         (["--from", "in.jsonl"], "no output given"),
-        (["--from", "in.jsonl", "-o", "in.jsonl"], "a file to itself"),
-        (["--from", "in.jsonl", "--job", "x", "-o", "out.jsonl"], "a file and a job"),
-        (["--from", "in.exe", "-o", "out.jsonl"], "no format"),
+        (["--from", "in.jsonl", "-o", "in.jsonl"], "the same file"),
+        (["--from", "in.jsonl", "--job", "x", "-o", "out.jsonl"], "--from and --job together"),
+        (["--from", "in.exe", "-o", "out.jsonl"], "unknown format"),
         (["--from", "bad.jsonl", "-o", "out.jsonl"], "line 2"),
         (["--job", "x", "-o", "out.jsonl"], "no such job"),
     ],

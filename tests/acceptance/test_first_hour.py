@@ -113,8 +113,8 @@ def test_with_json_an_error_is_json_too(skitter: Any, site: Any) -> None:
     assert (last["event"], last["exit_code"]) == ("command.failed", 1)
     assert "no seed was done" in last["error"]
     # One that is raised, and not told by the command itself.
-    away = ("--frontier", "redis://127.0.0.1:1", "--job", "away", "--log-format", "json")
-    other = skitter.run("crawl", site.url(), *away, code=3).stderr
+    unavailable = ("--frontier", "redis://127.0.0.1:1", "--job", "unavailable", "--log-format", "json")
+    other = skitter.run("crawl", site.url(), *unavailable, code=3).stderr
     (*_, failed) = [json.loads(line) for line in other.splitlines()]
     assert (failed["event"], failed["exit_code"]) == ("command.failed", 3)
     assert failed["hint"]
@@ -179,8 +179,8 @@ def test_a_seed_that_robots_txt_forbids_says_so_at_once(skitter: Any, site: Any)
 def test_items_without_an_output_are_spoken_of_at_the_start_and_at_the_end(skitter: Any, shop: Any) -> None:
     told = skitter.run(*shop).stderr
     begun, _, ended = told.partition("worker.joined")
-    assert "items are counted, and not kept; -o FILE keeps them" in begun
-    assert "2 items (not kept: no output was named)" in ended
+    assert "items are counted but not kept; use -o FILE to keep them" in begun
+    assert "2 items (not kept: no output)" in ended
     again = re.search(r"to keep the items, crawl again: skitter (crawl .* -o items\.jsonl)\n", ended)
     assert again, ended
     told = skitter.run(*again[1].split()).stderr
@@ -213,7 +213,7 @@ def test_make_crawl_of_a_url_stops_keeps_its_pages_and_prints_commands_that_work
     assert "stopped by max_pages" in done.stderr
     (written,) = (tmp_path / "build").glob("*.jsonl")
     assert 5 <= len(written.read_text().splitlines()) < 21
-    command = re.search(r"to go on: (\.venv/bin/skitter crawl .*)", done.stderr)
+    command = re.search(r"to resume: (\.venv/bin/skitter crawl .*)", done.stderr)
     assert command, done.stderr
     on = subprocess.run(command[1], shell=True, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert on.returncode == 0, on.stderr
@@ -230,9 +230,9 @@ def test_an_interrupted_job_is_called_so_and_its_stored_state_stays(skitter: Any
     os.killpg(crawl.pid, signal.SIGKILL)
     crawl.communicate()
     status = skitter.run("status", "--job", "j")
-    assert re.search(r"^state +interrupted, nobody at work, ", status.stdout, re.MULTILINE)
-    assert "to go on, run the same crawl again" in status.stderr
-    assert re.search(r"^j +interrupted, nobody at work ", skitter.run("jobs").stdout, re.MULTILINE)
+    assert re.search(r"^state +interrupted, no live workers, ", status.stdout, re.MULTILINE)
+    assert "to resume, run the same crawl again" in status.stderr
+    assert re.search(r"^j +interrupted, no live workers ", skitter.run("jobs").stdout, re.MULTILINE)
     assert skitter.json("status", "--job", "j")["state"] == "running"
     assert skitter.json("jobs")["state"] == "running"
 
@@ -244,9 +244,11 @@ def test_resume_and_add_after_max_pages_say_that_it_is_spent(skitter: Any, site:
     skitter.run("crawl", site.url(), "--job", "j", "--max-pages", 1, "-q")
     limit = skitter.json("status", "--job", "j")["done"]
     resumed = skitter.run("resume", "--job", "j")
-    assert "max_pages=1 is reached, and the job stays stopped; to go on, run the crawl again" in resumed.stderr
+    assert "max_pages=1 is reached, so the job stays stopped; to resume, run the crawl again" in resumed.stderr
     assert f"--max-pages {2 * limit}" in resumed.stderr
-    assert "max_pages=1 is reached: what was added waits" in skitter.run("add", site.url("/3"), "--job", "j").stderr
+    assert (
+        "max_pages=1 is reached, so the added requests wait" in skitter.run("add", site.url("/3"), "--job", "j").stderr
+    )
 
 
 def test_add_to_a_stopped_or_paused_job_says_when_it_is_fetched(skitter: Any, site: Any, until: Any) -> None:
@@ -255,11 +257,11 @@ def test_add_to_a_stopped_or_paused_job_says_when_it_is_fetched(skitter: Any, si
     until(lambda: (skitter.folder / "out.jsonl").exists() and skitter.lines("out.jsonl"), crawl)
     skitter.run("pause", "--job", "j")
     paused = skitter.run("add", site.url("/x"), "--job", "j").stderr
-    assert "the job is paused: what was added waits until skitter resume" in paused
+    assert "the job is paused; the added requests wait until skitter resume" in paused
     skitter.run("stop", "--job", "j")
     crawl.communicate(timeout=60)
     stopped = skitter.run("add", site.url("/y"), "--job", "j").stderr
-    assert "the job is stopped: what was added waits until the same crawl is run again" in stopped
+    assert "the job is stopped; the added requests wait until the same crawl is run again" in stopped
 
 
 def test_drop_beside_a_worker_that_stays_says_how_to_end_it(skitter: Any, site: Any, until: Any) -> None:
@@ -268,8 +270,8 @@ def test_drop_beside_a_worker_that_stays_says_how_to_end_it(skitter: Any, site: 
     worker = skitter.start("worker", "--job", "j", "--stay", "-q")
     (one,) = until(lambda: skitter.json("status", "--job", "j")["worker_list"], worker)
     refused = skitter.run("drop", "--job", "j", code=2).stderr
-    assert f"error: workers are at the job: j: process {one['pid']} on {socket.gethostname()}" in refused
-    assert "hint: they wait for more work (--stay): end each by Ctrl-C or kill" in refused
+    assert f"error: workers are running: j: process {one['pid']} on {socket.gethostname()}" in refused
+    assert "hint: they wait for more work (--stay): end each with Ctrl-C or kill" in refused
     worker.terminate()
     worker.communicate(timeout=60)
     assert skitter.run("drop", "--job", "j").stdout == "j: dropped\n"
@@ -293,8 +295,8 @@ def test_a_class_of_errors_that_does_not_exist_is_an_error_with_the_list(skitter
     site.page("/", "page")
     skitter.run("crawl", site.url(), "--job", "j", "-q")
     told = skitter.run(command, "--class", "zzz", "--job", "j", code=2).stderr
-    assert "error: no such class of errors: zzz" in told
-    assert "hint: classes: dns, connect, tls," in told
+    assert "error: no such error class: zzz" in told
+    assert "hint: known classes: dns, connect, tls," in told
     assert "callback" in told
     near = skitter.run(command, "--class", "timout", "--job", "j", code=2).stderr
     assert "hint: did you mean timeout ?" in near
@@ -328,7 +330,7 @@ def test_a_proxy_that_refuses_connections_is_told_before_the_crawl_begins(skitte
         asked = len(site.seen)
         told = skitter.run(*command, "--set", f"proxy=http://me:hunter2@127.0.0.1:{port}", code=3).stderr
         assert f"error: the proxy cannot be reached: 127.0.0.1:{port}: " in told
-        assert "hint: start it, or correct the setting proxy; if it is away for a moment only, run" in told
+        assert "hint: start it, or correct the setting proxy; if it is only briefly unavailable, try again" in told
         assert "hunter2" not in told
         assert len(site.seen) == asked
     assert not (skitter.folder / ".skitter" / "j.db").exists(), "nothing was begun"
@@ -338,8 +340,8 @@ def test_a_proxy_that_refuses_connections_is_told_before_the_crawl_begins(skitte
 @pytest.mark.parametrize(
     ("pipeline", "error"),
     [
-        ("def __init__(self, dsn): pass", "cannot be built: Store: TypeError: "),
-        ("def __init__(self): {}['DSN']", "cannot be built: Store: KeyError: 'DSN' (own.py line 5)"),
+        ("def __init__(self, dsn): pass", "cannot be created: Store: TypeError: "),
+        ("def __init__(self): {}['DSN']", "cannot be created: Store: KeyError: 'DSN' (own.py line 5)"),
         ("def open_spider(self, spider): {}['DSN']", "cannot be opened: Store: KeyError: 'DSN' (own.py line 5)"),
     ],
 )
@@ -365,5 +367,5 @@ def test_a_pipeline_that_cannot_be_built_is_told_before_the_first_page(
     )
     told = skitter.run("crawl", "own.py", "--frontier", frontier, code=2).stderr
     assert f"error: an item pipeline {error}" in told
-    assert "hint: each worker makes one, without arguments" in told
+    assert "hint: each worker creates one without arguments" in told
     assert site.paths() == []

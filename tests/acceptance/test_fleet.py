@@ -194,7 +194,7 @@ def test_an_idle_fleet_takes_up_a_new_job_and_an_urgent_one_at_once_and_stops_in
     until(lambda: crew.jobs()["urgent"].state == "finished", node, seconds=100)
     assert crew.jobs()["long"].state == "running", "it was served before, and is after"
     left = [event["reason"] for event in crew.events("a", "fleet.leaves") if event["job"] == "long"]
-    assert left == ["others go first"]
+    assert left == ["another job goes first"]
     until(
         lambda: len([1 for event in crew.events("a", "worker.joined") if event["job"] == "long"]) == 2,
         node,
@@ -225,7 +225,7 @@ def test_a_job_that_waits_for_its_hosts_lets_others_have_its_worker(fleet: Any, 
     crew.submit("quick", pages=5)
     until(lambda: crew.jobs()["quick"].state == "finished", node, seconds=100)
     assert [event["reason"] for event in crew.events("a", "fleet.leaves") if event["job"] == "slow"][:1] == [
-        "others go first"
+        "another job goes first"
     ]
     assert crew.jobs()["slow"].state == "running"
 

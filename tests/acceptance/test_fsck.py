@@ -107,14 +107,14 @@ def test_a_killed_crawl_with_faults_is_repaired_and_ends_with_every_page_once(sk
         crawl.wait()
         assert skitter.json("fsck", *place)["consistent"], "after kill -9"
         refused = skitter.run("fsck", "--repair", *place, code=2)
-        assert "a running job is not repaired" in refused.stderr
+        assert "a running job cannot be repaired" in refused.stderr
         skitter.run("pause", *place)
         if kind == "sqlite":
             plant_in_file(skitter)
         else:
             asyncio.run(plant_in_redis(place[1], place[3]))
         found = skitter.run("fsck", *place, code=1)
-        assert "can be mended" in found.stdout
+        assert "can be repaired" in found.stdout
         assert "fsck --repair" in found.stderr
         mended = skitter.json("fsck", "--repair", *place)
         assert mended["found"] == mended["report"]["mended"] >= 3
@@ -137,8 +137,8 @@ def test_a_repair_is_refused_while_workers_are_at_the_job(skitter) -> None:
         finally:
             crawl.terminate()
             crawl.communicate()
-    assert "workers are at the job: busy" in told.stderr
-    assert "hint: end each" in told.stderr
+    assert "workers are running: busy" in told.stderr
+    assert "hint: stop each" in told.stderr
 
 
 def test_a_damaged_job_is_a_finding(skitter) -> None:
@@ -151,7 +151,7 @@ def test_a_damaged_job_is_a_finding(skitter) -> None:
     for words in ((), ("--repair",)):
         told = skitter.run("fsck", *words, *place, code=1)
         assert "unreadable  hosts.record of key" in told.stdout
-        assert "cannot be mended" in told.stdout
+        assert "cannot be repaired" in told.stdout
         assert "Traceback" not in told.stderr
     (finding,) = skitter.json("fsck", *place, code=1)["report"]["findings"]
     assert (finding["code"], finding["mendable"]) == ("unreadable", False)
@@ -163,5 +163,5 @@ def test_what_is_no_job_or_no_store_is_an_error(skitter, services) -> None:
     assert "no such job" in skitter.run("fsck", *place_of("sqlite", None, "other"), code=2).stderr
     for kind in ("redis", "shards"):
         assert "no such job" in skitter.run("fsck", *place_of(kind, services, "other"), code=2).stderr
-    away = ("--frontier", "redis://127.0.0.1:1", "--job", "other")
-    assert "error: " in skitter.run("fsck", *away, code=3).stderr
+    unavailable = ("--frontier", "redis://127.0.0.1:1", "--job", "other")
+    assert "error: " in skitter.run("fsck", *unavailable, code=3).stderr

@@ -157,8 +157,8 @@ def test_a_worker_that_has_grown_is_replaced(skitter: Any, site: Any) -> None:
     assert (summary["state"], summary["pages"], summary["stats"]) == ("finished", 24, {"pages": 24})
     events = [json.loads(line) for line in (skitter.folder / "log").read_text().splitlines()]
     told = [event["consequence"] for event in events if event["event"] == "worker.memory"]
-    assert "a warning, by memory_warning_bytes" in told
-    assert "it finishes what is in flight, and another one takes its place" in told
+    assert "memory_warning_bytes is reached" in told
+    assert "it finishes its requests in flight, and another one replaces it" in told
     assert len({event["worker"] for event in events if event["event"] == "worker.joined"}) >= 2
     assert not [event for event in events if event["event"] in ("worker.died", "worker.replaced")]
     small = skitter.run("crawl", "growing.py", "--fresh", "--set", "memory_limit_bytes=1000", *limits[4:], code=2)
@@ -168,7 +168,7 @@ def test_a_worker_that_has_grown_is_replaced(skitter: Any, site: Any) -> None:
 def test_a_hook_that_cannot_be_loaded_ends_the_command(skitter: Any, site: Any) -> None:
     for hooks, message in (
         ("nowhere:Hook", "cannot be imported: nowhere:Hook"),
-        ("word", "not a class of hooks: word"),
+        ("word", "not a hook class: word"),
     ):
         ended = skitter.run("crawl", site.url("/"), "--set", f"hooks={hooks}", code=2)
         assert f"error: {message}" in ended.stderr

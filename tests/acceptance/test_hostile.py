@@ -82,7 +82,7 @@ def test_every_kind_of_misbehaviour_ends_with_its_class(skitter: Any, raw: Any) 
         "/nested": (OK + b"Content-Encoding: " + b"gzip, " * 20 + b"gzip\r\nContent-Length: 2\r\n\r\nab", "too_large"),
         "/silent": (b"", "timeout"),
         "/stops": (OK + b"Content-Length: 100\r\n\r\nhalf", "timeout"),
-        "/away": (b"HTTP/1.1 302 Found\r\nLocation: ftp://x/\r\nContent-Length: 0\r\n\r\n", "redirect"),
+        "/unavailable": (b"HTTP/1.1 302 Found\r\nLocation: ftp://x/\r\nContent-Length: 0\r\n\r\n", "redirect"),
     }
     server.says |= {path: said for path, (said, _) in cases.items()}
     server.holds |= {"/silent", "/stops"}
@@ -91,8 +91,8 @@ def test_every_kind_of_misbehaviour_ends_with_its_class(skitter: Any, raw: Any) 
     limits = ("--set", "max_attempts=1", "--set", "timeout_seconds=1", "--set", "min_bytes_per_second=0")
     summary = skitter.json("crawl", server.url(), "-o", "out.jsonl", "--job", "j", *limits)
     assert summary["pages"] == 2
-    dead = {record["url"]: record["error_class"] for record in skitter.records("failed", "--job", "j")}
-    assert dead == {server.url(path): kind for path, (_, kind) in cases.items()}
+    failed = {record["url"]: record["error_class"] for record in skitter.records("failed", "--job", "j")}
+    assert failed == {server.url(path): kind for path, (_, kind) in cases.items()}
     assert summary["seconds"] < 5, "a slot is free again a second after its deadline"
 
 

@@ -126,7 +126,7 @@ GREEDY = """
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux limits what a process takes")
 def test_a_page_that_gets_past_the_guard_takes_no_more_than_a_worker_may(skitter: Any, site: Any) -> None:
-    """75 KB that become 2.9 GB: the parser is refused the memory, the page is dead, the worker goes on."""
+    """75 KB that become 2.9 GB: the parser is refused the memory, the page has failed, the worker goes on."""
     bomb = b"".join(b"<p><font size=%d>x" % number for number in range(4000))
     for number in range(NEIGHBOURS):
         site.page(f"/{number}", bomb if number == 7 else "<title>t</title>")
@@ -184,7 +184,7 @@ def test_a_crash_of_the_parser_costs_one_page(skitter: Any, site: Any) -> None:
 
 
 def test_a_page_that_takes_for_ever_is_ended_with_its_worker(skitter: Any, site: Any) -> None:
-    """A parse of minutes: the parser leaves the interpreter free, so the page is known, and dead at once."""
+    """A parse of minutes: the parser leaves the interpreter free, so the page is known, and failed at once."""
     for number in range(NEIGHBOURS):
         site.page(f"/{number}", b"<div>" * 500_000 if number == 7 else "<title>t</title>")
     skitter.write("greedy.py", GREEDY)

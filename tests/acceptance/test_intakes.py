@@ -109,7 +109,7 @@ def test_an_interrupted_intake_stays_open_until_it_is_read_again_or_closed(
     assert "waits     for messages: the job finishes when its intakes are closed" in skitter.run("status").stdout
     process.send_signal(signal.SIGINT)
     process.communicate(timeout=60)
-    assert "read by nobody" in skitter.run("status").stdout
+    assert "no reader" in skitter.run("status").stdout
     # Another command that neither reads nor closes it says so, and waits.
     other = skitter.start("worker", "--job", "j", "--log", "log")
     until(lambda: "intake.unread" in _text(skitter.folder / "log"), other)
@@ -144,7 +144,7 @@ def test_what_cannot_be_an_intake_is_an_error_before_anything_is_made(skitter: A
         (["--intake", "urls.txt"], "not a source: urls.txt"),
         (["--intake", "redis://localhost"], "no key is named"),
         (["--intake", "gopher://localhost#q"], "no intake for this source"),
-        (["--intake", "-", "--intake", "-"], "named twice: --intake -"),
+        (["--intake", "-", "--intake", "-"], "the same source is named twice: --intake -"),
         (["--intake", "-", "--until-idle", "soon"], "not a number of seconds: soon"),
         (["https://example.com/", "--until-idle", "5"], "--until-idle without --intake"),
     ]:

@@ -253,12 +253,12 @@ def test_a_run_that_goes_on_without_its_password_says_what_to_do(skitter, shop) 
     target = "python:mysink:Writer?password=hush"
     skitter.run("crawl", "shop.py", *base, "-o", target, "--max-pages", 2)
     refused = skitter.run("crawl", "shop.py", *base, code=3)
-    assert "a password is not kept with the job: give the target again with -o" in refused.stderr
+    assert "a password is not kept with the job: give the output again with -o" in refused.stderr
     skitter.run("crawl", "shop.py", *base, "-o", target)
     assert len(skitter.lines("sunk.jsonl")) == 3
 
 
-# ---- targets that are away
+# ---- targets that are unavailable
 
 
 def _goes_down(skitter, site, path: str, body: bytes) -> None:
@@ -291,7 +291,9 @@ def test_a_target_that_goes_away_is_waited_for_also_at_the_end(skitter, shop, un
         until((skitter.folder / "down").exists, process)
         status = ("status", "--job", "shop", "--json")
         until(lambda: "server is down" in skitter.run(*status).stdout, process)
-        assert "away: python:mysink:Writer: ConnectionRefusedError" in skitter.run("status", "--job", "shop").stdout
+        assert (
+            "unavailable: python:mysink:Writer: ConnectionRefusedError" in skitter.run("status", "--job", "shop").stdout
+        )
         until(lambda: (skitter.json("status", "--job", "shop")["state"]) == "finished", process)
         tries = looked.stat().st_size
         until(lambda: looked.stat().st_size > tries, process)
@@ -302,7 +304,7 @@ def test_a_target_that_goes_away_is_waited_for_also_at_the_end(skitter, shop, un
     assert process.returncode == 0, error
     assert len(skitter.lines("sunk.jsonl")) == 3
     events = [line for line in error.splitlines() if '"event":"sink.' in line]
-    assert [event.split('"event":"')[1].split('"')[0] for event in events] == ["sink.away", "sink.back"], events
+    assert [event.split('"event":"')[1].split('"')[0] for event in events] == ["sink.unavailable", "sink.back"], events
 
 
 @pytest.mark.parametrize("again", ["crawl", "drain"])
@@ -321,7 +323,7 @@ def test_ctrl_c_leaves_a_target_that_is_away_and_nothing_is_lost(skitter, shop, 
         process.send_signal(signal.SIGINT)
         _, error = process.communicate(timeout=60)
     assert process.returncode == 130, error
-    assert "2 items not written yet" in error
+    assert "2 items undelivered" in error
     (skitter.folder / "down").unlink()
     if again == "crawl":
         skitter.run(*command)

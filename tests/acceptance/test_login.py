@@ -13,6 +13,7 @@ from collections import Counter
 from http.cookies import SimpleCookie
 
 import pytest
+from tests.acceptance.conftest import place_of
 
 PAGES = 30
 SECRET = "s3cr3t-of-the-session-"
@@ -97,6 +98,37 @@ def test_a_login_is_kept_by_two_workers_a_kill_and_a_resume(skitter, site, servi
     told += skitter.run("status", *place, "--json").stdout + skitter.run("why", site.url("/welcome"), *place).stdout
     assert SECRET not in told
     assert re.search(r"\bsid=", told) is None
+
+
+REPEATED = """
+from skitter import Request, Spider
+
+class Members(Spider):
+    name = "members"
+
+    def start(self):
+        yield Request("MEMBER", session="me")
+
+    def login(self, session):
+        yield Request("LOGIN", self.logged_in)
+
+    def logged_in(self, response):
+        pass
+
+    def parse(self, response):
+        yield {"status": response.status}
+"""
+
+
+def test_a_login_that_fails_is_repeated(skitter, site):
+    answers = iter([(403, {}, b""), (200, {"Set-Cookie": "sid=1; Path=/"}, b"")])
+    site.on("/login", lambda *_: next(answers))
+    site.on("/member", lambda seen, _: (200 if cookie_of(seen, "sid") == "1" else 401, {}, b""))
+    urls = {"LOGIN": site.url("/login"), "MEMBER": site.url("/member")}
+    skitter.write("members.py", REPEATED.replace("LOGIN", urls["LOGIN"]).replace("MEMBER", urls["MEMBER"]))
+    skitter.run("crawl", "members.py", "-o", "members.jsonl", "--ignore-robots", "-q")
+    assert skitter.lines("members.jsonl") == [{"status": 200}]
+    assert [seen.path for seen in site.seen] == ["/login", "/login", "/member"]
 
 
 def test_two_sessions_see_the_same_pages_as_two_users(skitter, site):
@@ -244,11 +276,6 @@ def hung_up(connection: socket.socket) -> bool:
 def write_members(skitter, site, *, pages: int, session: str, **settings: object) -> None:
     text = MEMBERS.replace("SITE", site.url().rstrip("/")).replace("PAGES", str(pages))
     skitter.write("members.py", text.replace("SETTINGS", repr(settings)).replace("SESSION", repr(session)))
-
-
-def place_of(frontier: str, services, name: str) -> tuple[str, ...]:
-    url = services.need("redis")["url"] if frontier == "redis" else "sqlite:jobs.db"
-    return ("--frontier", url, "--job", name)
 
 
 @pytest.mark.parametrize("frontier", ["sqlite", "redis"])

@@ -138,9 +138,9 @@ def test_without_a_stream_the_frontier_tells_what_it_knows_and_what_changes(
     crawl = skitter.start("crawl", site.url(), "--job", "j", "-q")
     try:
         until(lambda: "/slow" in site.paths(), crawl)
-        until(lambda: skitter.json("status", "--job", "j")["dead"] == 1, crawl)
+        until(lambda: skitter.json("status", "--job", "j")["failed"] == 1, crawl)
         told = skitter.run("logs", "--job", "j", "--json")
-        assert told.stderr.startswith("from the frontier, which knows states, workers and the newest failures")
+        assert told.stderr.startswith("from the frontier, which has states, workers and the newest failures")
         found = [json.loads(line) for line in told.stdout.splitlines()]
         assert [record["event"] for record in found] == ["job.begun", "worker.joined", "request.failed"]
         assert found[1]["node"] == os.uname().nodename

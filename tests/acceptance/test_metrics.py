@@ -19,7 +19,15 @@ import pytest
 from rig.master import Master
 
 from skitter.cli import main
-from skitter.observe.metrics import DEAD_CLASSES, JOB_METRICS, NODE_METRICS, OPEN_METRICS, WORKER_STATES
+from skitter.observe.metrics import (
+    EGRESS_METRICS,
+    FAILED_CLASSES,
+    JOB_METRICS,
+    NODE_METRICS,
+    OPEN_METRICS,
+    SCHEDULER_METRICS,
+    WORKER_STATES,
+)
 from skitter.testing.web import WebSpec, served
 
 SERIES = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
@@ -27,8 +35,12 @@ ADMIN, VIEWER = "admin-of-everything-0001", "viewer-of-one-job-00001"
 
 
 def read(url: str, **headers: str) -> str:
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
-        return answer.read().decode()
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
+            return answer.read().decode()
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise
 
 
 def parse(text: str) -> dict[str, float]:
@@ -138,9 +150,9 @@ def compare_with_status(skitter: Any, master: Master, place: tuple[str, ...], pr
     check = subprocess.run([promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False)
     assert (check.returncode, check.stdout, check.stderr) == (0, "", "")
     found, status = parse(text), skitter.json("status", *place)
-    for state in ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded"):
+    for state in ("queued", "delayed", "leased", "done", "redirected", "failed", "excluded"):
         assert found[f'skitter_job_requests{{job_name="j",state="{state}"}}'] == status[state]
-    for name in DEAD_CLASSES:
+    for name in FAILED_CLASSES:
         assert found[f'skitter_job_failed_requests{{job_name="j",class="{name}"}}'] == status["errors"].get(name, 0)
     expected = {
         "pages_total": status["done"],
@@ -249,3 +261,87 @@ def test_an_address_that_cannot_be_had_is_refused_before_anything_begins(
     refused = capsys.readouterr().err
     assert ("error: not [HOST:]PORT" in refused) != (f"--metrics {address}: Address already in use" in refused)
     assert not site.seen
+
+
+def test_beyond_this_machine_metrics_need_a_token(skitter: Any, start: Any, site: Any, tmp_path: Path) -> None:
+    place, log = ("--frontier", "sqlite:jobs.db"), tmp_path / "log.jsonl"
+    told_why = skitter.run("worker", "--every-job", *place, "--metrics", "0.0.0.0:0", code=2).stderr
+    assert "without a token, metrics can be served on this machine only" in told_why
+    token = tmp_path / "metrics-token"
+    token.write_text(f"{ADMIN}\n")
+    options = ("worker", "--every-job", *place, "--metrics", "0.0.0.0:0", "--metrics-token-file", token)
+    token.chmod(0o644)
+    assert "only its owner may read it: chmod 600" in skitter.run(*options, code=2).stderr
+    token.chmod(0o600)
+    token.write_text("short")
+    refused = skitter.run(*options, code=2).stderr
+    assert "does not have one token of at least 16 characters" in refused
+    assert "error: short" not in refused
+    token.write_text(f"{ADMIN}\n")
+    node = start(*options, "--log-format", "json", "--log", log)
+    url = wait_until(lambda: told(log, "node.metrics"), node)[0]["url"].replace("0.0.0.0", "127.0.0.1")
+    for wrong in ({}, {"Authorization": f"Bearer {VIEWER}"}, {"Authorization": f"Basic {ADMIN}"}):
+        with pytest.raises(urllib.error.HTTPError, match="401") as error:
+            read(url, **wrong)
+        assert error.value.headers["WWW-Authenticate"] == "Bearer"
+    assert read(url, Authorization=f"bearer {ADMIN}").startswith("# HELP skitter_build_info")
+    # A probe has no token.
+    assert read(url.replace("/metrics", "/healthz")) == "ok\n"
+
+
+def checked(text: str, families: Any, promtool: str) -> dict[str, float]:
+    check = subprocess.run([promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False)
+    assert (check.returncode, check.stdout, check.stderr) == (0, "", "")
+    assert {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")} == families.keys()
+    return parse(text)
+
+
+def test_a_scheduler_tells_its_ticks_and_whether_it_leads(
+    skitter: Any, start: Any, services: Any, site: Any, tmp_path: Path
+) -> None:
+    promtool = services.need("prometheus")["promtool"]
+    place = ("--frontier", f"sqlite:{tmp_path / 'jobs.db'}")
+    logs = [tmp_path / f"{name}.jsonl" for name in ("leader", "waits")]
+    site.page("/", "page")
+    skitter.run("schedule", "add", "good", "--every", "1d", *place, "--", "crawl", site.url("/"), "--ignore-robots")
+    skitter.run("schedule", "add", "bad", "--every", "1d", *place, "--", "status", "--job", "nothing")
+    schedulers, urls = [], []
+    for log in logs:
+        schedulers.append(start("scheduler", *place, "--metrics", 0, "--log-format", "json", "--log", log))
+        urls.append(wait_until(lambda log=log: told(log, "node.metrics"), schedulers[-1])[0]["url"])
+        wait_until(lambda log=log: told(log, "scheduler.leads") or told(log, "scheduler.follows"), schedulers[-1])
+    before = checked(read(urls[0]), SCHEDULER_METRICS, promtool)
+    assert before["skitter_scheduler_leads"] == before["skitter_scheduler_store_up"] == 1
+    assert before['skitter_scheduler_ticks_total{outcome="done"}'] == 0
+    assert parse(read(urls[1]))["skitter_scheduler_leads"] == 0
+    for name in ("good", "bad"):
+        skitter.run("schedule", "run", name, *place)
+    wait_until(lambda: len(told(logs[0], "schedule.tick_ended")) == 2, schedulers[0])
+    after = wait_until(lambda: (now := parse(read(urls[0])))["skitter_scheduler_commands"] == 0 and now, schedulers[0])
+    assert after.keys() == before.keys()
+    ticks = {name: after[f'skitter_scheduler_ticks_total{{outcome="{name}"}}'] for name in ("done", "failed", "missed")}
+    assert ticks == {"done": 1, "failed": 1, "missed": 0}
+    assert after["skitter_scheduler_memory_bytes"] > 10_000_000
+
+
+def test_an_egress_tells_what_it_passed_on_and_its_redials(
+    skitter: Any, start: Any, services: Any, site: Any, tmp_path: Path
+) -> None:
+    promtool = services.need("prometheus")["promtool"]
+    site.page("/", "page")
+    place, log = ("--frontier", f"sqlite:{tmp_path / 'jobs.db'}", "--job", "j"), tmp_path / "log.jsonl"
+    redial = "n=$(cat n || echo 0); echo $((n + 1)) > n; test $n != 0"
+    egress = start(
+        *("egress", *place, "--listen", "127.0.0.1:0", "--allow-private", "--metrics", 0),
+        *("--redial", redial, "--every", "0.5", "--at-least", "0.2", "--log-format", "json", "--log", log),
+    )
+    url = wait_until(lambda: told(log, "node.metrics"), egress)[0]["url"]
+    before = checked(read(url), EGRESS_METRICS, promtool)
+    assert before['skitter_egress_redials_total{result="failed"}'] in (0, 1)
+    skitter.run("crawl", site.url("/"), *place, "--proxies", "registered", "--ignore-robots")
+    wait_until(lambda: told(log, "egress.redialed"), egress)
+    after = wait_until(lambda: (now := parse(read(url)))["skitter_egress_registered"] == 1 and now, egress)
+    assert after["skitter_egress_requests_total"] >= 1
+    assert after['skitter_egress_redials_total{result="done"}'] >= 1
+    assert after['skitter_egress_redials_total{result="failed"}'] == 1
+    assert after.keys() == before.keys()

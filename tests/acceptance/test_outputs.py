@@ -114,7 +114,34 @@ def test_every_answer_is_in_the_archive_once(skitter, target, workers) -> None:
     archive = [answer for path in files for answer in answered(path)]
     done = Counter(canonical(url) for url, status in archive if 200 <= status < 300)
     assert done == Counter(expected.done)
-    loops = Counter(expected.dead.values())["redirect"]
+    loops = Counter(expected.failed.values())["redirect"]
     assert sum(300 <= status < 400 for _, status in archive) == summary["redirected"] + loops
-    answered_and_dead = [url for url, kind in expected.dead.items() if kind.startswith("http_")]
+    answered_and_dead = [url for url, kind in expected.failed.items() if kind.startswith("http_")]
     assert Counter(canonical(url) for url, status in archive if status >= 400) == Counter(answered_and_dead)
+
+
+@pytest.mark.parametrize("target", ["out.jsonl", "out.csv"])
+def test_a_new_run_says_that_it_appends_to_earlier_results(skitter, site, target) -> None:
+    site.page("/", "<title>only</title>")
+    warning = f"appends to {target}, which already has results; to replace them, use -O {target}"
+
+    def crawl(*options: str) -> tuple[bool, int]:
+        stderr = skitter.run("crawl", site.url(), "--job", "again", *options).stderr
+        return warning in stderr, len(records(skitter.folder / target))
+
+    assert crawl("-o", target) == (False, 1)
+    assert crawl("-o", target) == (True, 2), "a finished job begins another run"
+    assert crawl("-O", target) == (False, 1), "an output that is emptied"
+    assert crawl("-o", target, "--fresh") == (True, 2)
+    assert crawl("-o", target, "--recrawl-all")[0] is False, "a job that recrawls appends by design"
+
+
+def test_a_resumed_run_does_not_warn_of_its_own_results(skitter, site) -> None:
+    site.page("/", "<a href=/1>1</a><a href=/2>2</a>")
+    site.page("/1")
+    site.page("/2")
+    skitter.run("crawl", site.url(), "-o", "out.jsonl", "--max-pages", 1)
+    resumed = skitter.run("crawl", site.url(), "-o", "out.jsonl")
+    assert "resumed" in resumed.stderr
+    assert "already has results" not in resumed.stderr
+    assert len(skitter.lines("out.jsonl")) == 3

@@ -184,7 +184,7 @@ def test_a_spider_outside_the_project_is_named_on_the_command_line(safe, site, t
     job = ("--frontier", store, "--job", tmp_path.name)
     begin(safe.folder, store, tmp_path.name, f"{place}:Outside", site)
     error = refused(safe, tmp_path, "worker", *job)
-    assert f"hint: if you trust it, name it: skitter worker {place}:Outside, or --set trusted_code={place}" in error
+    assert f"hint: if you trust it, allow it: skitter worker {place}:Outside, or --set trusted_code={place}" in error
     refused(safe, tmp_path, "worker", *job, "--set", "trusted_code=../outside/other.py,../out,evil")
     assert safe.json("status", *job)["done"] == 0
     named = ("--set", "trusted_code=../outside") if form == "relative" else (f"{place}:Outside",)
@@ -216,7 +216,7 @@ def test_item_functions_of_a_job_are_the_projects_or_named(safe, site, tmp_path,
     job = ("--frontier", store, "--job", tmp_path.name)
     begin(safe.folder, store, tmp_path.name, "inside.py:Outside", site, item_functions="outside_items:keep")
     error = refused(safe, tmp_path, "worker", *job, **path)
-    assert "hint: if you trust it, name it: --set trusted_code=outside_items" in error
+    assert "hint: if you trust it, allow it: --set trusted_code=outside_items" in error
     if named == "toml":
         safe.write("skitter.toml", 'item_functions = ["outside_items:keep"]')
         safe.run("worker", *job, **path)

@@ -148,7 +148,7 @@ if __name__ == "__main__":
     done = subprocess.run(
         [sys.executable, "script.py"], cwd=skitter.folder, capture_output=True, text=True, timeout=60, check=True
     )
-    assert done.stdout == 'the sitemap "robots": of which host?\n'
+    assert done.stdout == 'the sitemap "robots" needs a host\n'
     assert paths(skitter, site) == ["/a"]
 
 
@@ -177,7 +177,7 @@ def test_what_pages_ask_for_is_recorded_and_obeyed_when_asked(skitter, site) -> 
     obeying = ("--set", "obey_nofollow=true", "--set", "obey_noindex=true")
     skitter.run("crawl", site.url(), "-o", "some.jsonl", "--job", "some", *obeying)
     assert paths(skitter, site, "some.jsonl") == ["/", "/c"]
-    assert "links that say nofollow are not followed" in skitter.run("why", site.url("/a"), "--job", "some").stdout
+    assert "links marked nofollow are not followed" in skitter.run("why", site.url("/a"), "--job", "some").stdout
     said = skitter.run("status", "--job", "some").stdout
     assert "links not followed: nofollow 1" in said
     assert "items withheld: noindex 1" in said
@@ -189,7 +189,7 @@ def test_what_pages_ask_for_is_recorded_and_obeyed_when_asked(skitter, site) -> 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("--sitemap", "robots"), 'the sitemap "robots": of which host?'),
+        (("--sitemap", "robots"), 'the sitemap "robots" needs a host'),
         (("--sitemap", "example.com/sitemap.xml"), "not an absolute URL: example.com/sitemap.xml"),
         (("--sitemap", "ftp://example.com/sitemap.xml"), "not a URL to crawl (scheme)"),
     ],

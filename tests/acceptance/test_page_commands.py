@@ -68,7 +68,7 @@ def test_fetch_prints_the_body_as_it_came(skitter: Any, shop: Any) -> None:
 def test_fetch_obeys_robots_and_the_guard_as_a_crawl_does(skitter: Any, shop: Any, make_site: Any) -> None:
     refused = skitter.run("fetch", shop.url("/private"), code=1)
     assert "error: robots.txt line 2: Disallow: /private" in refused.stderr
-    assert "hint: --ignore-robots" in refused.stderr
+    assert "hint: use --ignore-robots" in refused.stderr
     assert shop.paths() == []
     assert "Private" in skitter.run("fetch", shop.url("/private"), "--ignore-robots").stdout
     # What was typed may be private; where a stranger leads to may not.
@@ -132,7 +132,7 @@ def test_shell_runs_code_on_a_page_a_file_and_standard_input(skitter: Any, shop:
     bad = skitter.run("shell", "nowhere.html", "-c", "1", code=2)
     assert "error: neither a URL nor a file: nowhere.html" in bad.stderr
     assert "error: NameError" in skitter.run("shell", "-c", "nowhere", code=1).stderr
-    assert "error: not Python" in skitter.run("shell", "-c", "a b", code=2).stderr
+    assert "error: invalid Python" in skitter.run("shell", "-c", "a b", code=2).stderr
 
 
 def test_shell_has_a_prompt_and_shows_pages_in_a_browser(skitter: Any, shop: Any, tmp_path: Path) -> None:

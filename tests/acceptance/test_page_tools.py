@@ -1,20 +1,43 @@
-"""Rules, feeds and JSON, by the spiders of the how-to pages, run as they stand there."""
+"""Rules, feeds and JSON, by spiders that use them."""
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-BLOCK = re.compile(r"^```python\n# (\w+\.py)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+RULES = """
+from skitter import Rule, Spider
 
+class Shop(Spider):
+    name = "shop"
+    start_urls = ["%s/"]
+    rules = [
+        Rule(r"/item/\\d+$", callback="parse_item"),
+        Rule(restrict="nav.categories", deny="/sale/", callback="parse_category", follow=True,
+             cb_kwargs={"kind": "nav"}),
+        Rule(r"[?&]page=\\d+"),
+    ]
 
-def sample(skitter: Any, page: str, site: Any) -> str:
-    """Write the spider of a how-to page, with the address of the site; its file."""
-    ((name, code),) = BLOCK.findall((ROOT / "docs" / "how-to" / page).read_text())
-    skitter.write(name, code.replace("http://127.0.0.1:8000", site.base))
-    return name
+    def parse_item(self, response):
+        yield {"url": response.url, "name": response.css("h1::text").get()}
+
+    def parse_category(self, response, kind):
+        yield {"category": response.css("h1::text").get(), "found_by": kind}
+"""
+FEED = """
+from skitter import Request, Spider
+
+class Feed(Spider):
+    name = "feed"
+    start_urls = ["%s/feed.xml"]
+
+    def parse(self, response):
+        for item in response.css("item"):
+            found = {"title": item.css("title").text, "by": item.css("creator::text").get()}
+            yield Request(item.css("link").text, callback=self.parse_offers, meta={"found": found})
+
+    def parse_offers(self, response):
+        yield {**response.meta["found"], "prices": response.jmespath("offers[?price].price").getall()}
+"""
 
 
 def test_rules_choose_what_is_followed_and_by_which_callback(skitter: Any, site: Any) -> None:
@@ -23,8 +46,8 @@ def test_rules_choose_what_is_followed_and_by_which_callback(skitter: Any, site:
     site.page("/books", nav + "<h1>Books</h1><a href=/item/1>1</a><a href=/item/2#x>2</a><a href=/item/x>x</a>")
     for number in (1, 2):
         site.page(f"/item/{number}", f"<h1>Item {number}</h1><a href=/item/3>not from here</a>")
-    file = sample(skitter, "choose-links.md", site)
-    skitter.run("crawl", file, "-O", "out.jsonl")
+    skitter.write("shop.py", RULES % site.base)
+    skitter.run("crawl", "shop.py", "-O", "out.jsonl")
     assert sorted(site.paths()) == ["/", "/?page=2", "/books", "/item/1", "/item/2"]
     assert sorted(map(str, skitter.lines("out.jsonl"))) == [
         "{'category': 'Books', 'found_by': 'nav'}",
@@ -65,7 +88,8 @@ def test_a_feed_and_an_api_are_read_by_their_selectors(skitter: Any, site: Any) 
     for number in (1, 2):
         prices = f'{{"offers": [{{"price": {number}}}, {{"price": null}}]}}'
         site.page(f"/api/{number}", prices, content_type="application/json")
-    skitter.run("crawl", sample(skitter, "select.md", site), "-O", "out.jsonl")
+    skitter.write("feed.py", FEED % site.base)
+    skitter.run("crawl", "feed.py", "-O", "out.jsonl")
     assert sorted(skitter.lines("out.jsonl"), key=lambda item: item["prices"]) == [
         {"title": "Żółw", "by": "A", "prices": [1]},
         {"title": "Two", "by": "B", "prices": [2]},

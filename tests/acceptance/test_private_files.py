@@ -43,7 +43,7 @@ def web():
 def test_while_a_crawl_runs_only_its_results_follow_the_umask(skitter, until, umask, name) -> None:
     with served(SLOW) as web:
         command = ("crawl", web.urls[0], "-o", name, "--job", "j", "--log", "log.jsonl", "--log-format", "json")
-        process = skitter.start(*command, umask=umask)
+        process = skitter.start(*command, "--delay", 0.2, umask=umask)  # 40 seconds, if it is not stopped
         until((skitter.folder / ".skitter" / "j.db-wal").exists, process)
         until(lambda: skitter.json("status", "--job", "j", code=None)["done"] > 5, process)
         found = modes(skitter.folder)
@@ -143,7 +143,7 @@ def planted_link(folder: Path, name: str) -> None:
 def test_a_link_at_the_default_place_is_refused_and_nothing_is_written(skitter, web, name) -> None:
     planted_link(skitter.folder, name)
     refused = skitter.run("crawl", web.urls[0], "--job", "j", code=3)
-    assert f"a link, where a private file or folder should be: {name}" in refused.stderr
+    assert f"a symbolic link instead of a private file or folder: {name}" in refused.stderr
     assert "hint: " in refused.stderr
     assert "Traceback" not in refused.stderr
     assert list((skitter.folder / "elsewhere").iterdir()) == []
@@ -155,7 +155,7 @@ def test_every_command_refuses_a_folder_that_is_a_link(skitter, web, command) ->
     (skitter.folder / ".skitter").rename(skitter.folder / "real")
     (skitter.folder / ".skitter").symlink_to(skitter.folder / "real")
     refused = skitter.run(*command, code=3)
-    assert "error: a link, where a private file or folder should be: .skitter" in refused.stderr
+    assert "error: a symbolic link instead of a private file or folder: .skitter" in refused.stderr
     asked = "sqlite:.skitter/j.db?shared=yes"
     assert skitter.json("status", "--frontier", asked, "--job", "j")["done"] == 5
 
@@ -172,7 +172,7 @@ def test_what_belongs_to_another_user_is_refused_and_nothing_is_written(skitter,
     os.chown(path, STRANGER, STRANGER)
     path.chmod(0o777)
     refused = skitter.run("crawl", web.urls[0], "--job", "j", code=3)
-    assert f"belongs to another user: {name}: user {STRANGER}, and this is 0" in refused.stderr
+    assert f"belongs to another user: {name}: user {STRANGER}, this process is user 0" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert path.stat().st_uid == STRANGER
     assert mode(path) == 0o777
@@ -222,7 +222,7 @@ def test_a_spool_of_another_user_is_refused(skitter, web, name, planted) -> None
 def test_rejects_do_not_follow_a_link_that_was_planted_meanwhile(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     planted_link(tmp_path, ".skitter")
-    with pytest.raises(SinkError, match="a link, where a private file or folder should be"):
+    with pytest.raises(SinkError, match="a symbolic link instead of a private file or folder"):
         RejectsFile(".skitter/j.rejects.jsonl").add([])
     assert list((tmp_path / "elsewhere").iterdir()) == []
 

@@ -194,8 +194,8 @@ def test_single_pages_go_through_the_pool_too(skitter: Any) -> None:
 def test_a_source_that_cannot_be_read_is_told_before_anything_begins(skitter: Any) -> None:
     for source, words in (
         ("nowhere.txt", "cannot be read: nowhere.txt"),
-        ("command:false", "it ended with 1"),
-        (f"htp://me:{PASSWORD}@proxy.example", "not a source of proxies"),
+        ("command:false", "exit code 1"),
+        (f"htp://me:{PASSWORD}@proxy.example", "unknown source of proxies"),
     ):
         found = skitter.run("crawl", "http://example.com/", "--proxies", source, code=None)
         assert found.returncode in (2, 3)

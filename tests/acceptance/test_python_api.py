@@ -331,7 +331,7 @@ async def test_several_crawls_run_at_a_time_and_one_of_each_job(base: str) -> No
         return_exceptions=True,
     )
     assert isinstance(twice, JobError)
-    assert "crawls the job already: first" in str(twice)
+    assert "is already crawling the job: first" in str(twice)
     for summary in (first, second):
         assert isinstance(summary, type(first))
         assert (summary.state, summary.items) == ("finished", PAGES)

@@ -113,7 +113,7 @@ def test_a_run_fetches_seeds_and_what_is_due_and_why_tells_when_that_is(skitter:
     known = skitter.json("why", url, "--job", "parsed")
     assert (known["state"], known["visits"]) == ("known", [])
     assert known["next_at"] - known["fetched_at"] == pytest.approx(7 * 86_400)
-    assert "known from an earlier run" in skitter.run("why", url, "--job", "parsed").stdout
+    assert "recorded by an earlier run" in skitter.run("why", url, "--job", "parsed").stdout
     time_passes(skitter, 8)
     crawl(skitter, pages, "--recrawl")
     assert sorted(pages.site.paths()) == sorted(pages.versions)
@@ -185,7 +185,7 @@ def test_a_resident_crawl_fetches_pages_when_they_are_due_and_keeps_no_more_than
     [
         (["--stay"], "--recrawl --stay"),
         (["--recrawl-all", "--stay"], "--recrawl --stay"),
-        (["--recrawl", "--stay", "--frontier", "memory:"], "leave --frontier away"),
+        (["--recrawl", "--stay", "--frontier", "memory:"], "omit --frontier"),
         (["--recrawl", "--set", "dedup_scope=job"], "dedup_scope"),
     ],
 )

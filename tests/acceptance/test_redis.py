@@ -33,7 +33,7 @@ def test_every_page_is_found_once_by_the_crawl_and_a_worker_that_joins(skitter, 
     assert crawl.returncode == 0
     assert Counter(canonical(record["url"]) for record in skitter.lines("out.jsonl")) == Counter(expected.done)
     status = skitter.json("status", *place)
-    assert (status["state"], status["dead"]) == ("finished", len(expected.dead))
+    assert (status["state"], status["failed"]) == ("finished", len(expected.failed))
     assert skitter.json("why", web.urls[0], *place)["state"] in ("ended", "done")
     assert place[3] in [record["job"] for record in skitter.records("jobs", *place[:2])]
     assert skitter.json("drop", *place)["dropped"]
@@ -90,11 +90,11 @@ def test_a_job_on_every_master_of_a_cluster_is_crawled_stopped_and_resumed(skitt
     assert Counter(canonical(record["url"]) for record in skitter.lines("out.jsonl")) == Counter(expected.done)
     status = skitter.json("status", *place)
     assert (status["state"], status["exact"], status["undelivered"]) == ("finished", True, 0)
-    assert (status["done"], status["dead"]) == (len(expected.done), len(expected.dead))
+    assert (status["done"], status["failed"]) == (len(expected.done), len(expected.failed))
     failed = skitter.records("failed", *place)
-    assert {canonical(record["url"]) for record in failed} == set(expected.dead)
+    assert {canonical(record["url"]) for record in failed} == set(expected.failed)
     assert skitter.json("why", seed, *place)["state"] == "ended"
-    assert skitter.json("why", failed[0]["url"], *place)["state"] == "dead"
+    assert skitter.json("why", failed[0]["url"], *place)["state"] == "failed"
     assert skitter.json("drop", *place)["dropped"]
 
 

@@ -115,7 +115,7 @@ def check_records(site: Any, lines: list[dict[str, Any]]) -> None:
         "/moved.png": ("stored", ""),
         "/m.pdf": ("stored", ""),
         "/lost.png": ("failed", "HTTP 404"),
-        "/page.png": ("refused", "of another type: text/html"),
+        "/page.png": ("refused", "another content type: text/html"),
         "/large.png": ("refused", "larger than 100000 bytes"),
         "/empty.png": ("refused", "empty"),
     }
@@ -161,17 +161,20 @@ def test_files_go_to_a_bucket(crawl: Any, shop: Any, services: Any) -> None:
     client.close()
 
 
-def test_the_sample_of_the_page_runs(skitter: Any, shop: Any) -> None:
+def test_the_samples_of_the_page_run(skitter: Any, shop: Any) -> None:
     page = (EXAMPLES.parents[1] / "docs" / "how-to" / "download-files.md").read_text()
-    sample, override = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    method = override.partition("\n")[2].replace("count_colours(response.body)", "7")
-    start = f"\n    start_urls = [{shop.url('/p/0')!r}]\n"
-    skitter.write("pictures.py", sample + "\n" + method + start)
+    pictures, signatures = re.findall(r"^```python\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    book = "http://127.0.0.1:8600/books/1.html"
+    skitter.write("pictures.py", pictures.replace(book, shop.url("/p/0")))
     skitter.run("crawl", "pictures.py", "--set", "file_target=pictures", "-o", "out.jsonl", *QUICK)
     records = {line["url"].removeprefix(shop.base): line for line in skitter.lines("out.jsonl") if "url" in line}
-    assert (records["/a.png"]["status"], records["/a.png"]["colours"]) == ("stored", 7)
+    assert records["/a.png"]["status"] == "stored"
     assert (records["/lost.png"]["status"], records["/lost.png"]["of"]) == ("failed", shop.url("/p/0"))
     assert (skitter.folder / "pictures" / records["/a.png"]["path"]).read_bytes() == PNG
+    skitter.write("signatures.py", signatures.replace(book, shop.url("/p/0")))
+    skitter.run("crawl", "signatures.py", "-o", "signatures.jsonl", *QUICK)
+    signs = {line["url"].removeprefix(shop.base): line.get("first_bytes") for line in skitter.lines("signatures.jsonl")}
+    assert signs == {"/a.png": PNG[:4].hex(), "/lost.png": None}
 
 
 def test_a_place_that_cannot_be_written_stops_the_crawl_and_loses_nothing(crawl: Any, shop: Any, skitter: Any) -> None:
@@ -182,7 +185,7 @@ def test_a_place_that_cannot_be_written_stops_the_crawl_and_loses_nothing(crawl:
 
 @pytest.mark.parametrize("target", ["s3:///x", "s3://bucket/x?format=jsonl"])
 def test_what_is_no_place_for_files_is_an_error(target: str) -> None:
-    with pytest.raises(SinkError, match=r"not a place for files|target") as caught:
+    with pytest.raises(SinkError, match=r"not a location for files|target") as caught:
         open_file_store(target)
     assert caught.value.hint
 

@@ -149,13 +149,13 @@ def test_what_a_request_asks_for_holds_for_it_alone(skitter, shop) -> None:
     assert {"rescued": shop.url("/rescue")} in lines
     assert not any("never" in line for line in lines)
 
-    dead = {line["url"].removeprefix(shop.base): line for line in skitter.records("failed", "--job", "shop")}
-    assert dead.keys() == {*told, "/500?six", "/404?broken"}
-    assert summary["failed"] == len(dead)
-    error = dead["/404?broken"]["error"]
+    failed = {line["url"].removeprefix(shop.base): line for line in skitter.records("failed", "--job", "shop")}
+    assert failed.keys() == {*told, "/500?six", "/404?broken"}
+    assert summary["failed"] == len(failed)
+    error = failed["/404?broken"]["error"]
     assert error.startswith("HTTP 404")
     assert "the errback fails too" in error
-    assert "ValueError: the shelf is empty" in dead["/callback"]["error"]
+    assert "ValueError: the shelf is empty" in failed["/callback"]["error"]
     assert skitter.json("status", "--job", "shop")["tally"]["failed_errbacks"] == 1
 
 

@@ -47,15 +47,41 @@ TABLE = {
         "POST /jobs",
         *(
             f"POST /jobs/{{job}}/{part}"
-            for part in ("pause", "resume", "stop", "runs", "urls", "failures/retry", "proxies/{proxy}/ban", "fsck")
+            for part in (
+                *("pause", "resume", "stop", "runs", "urls", "failures/retry", "proxies/{proxy}/ban", "fsck"),
+                *("hosts/pause", "hosts/resume", "hosts/give-up"),
+            )
         ),
         "PATCH /jobs/{job}/settings",
+        *("POST /schedules", "PUT /schedules/{name}"),
         *(f"POST /schedules/{{name}}/{part}" for part in ("pause", "resume", "run")),
         "DELETE /schedules/{name}",
     ],
     "admin": ["DELETE /jobs/{job}", "GET /audit/verify"],
 }
 """Every route, by the least role that may use it."""
+
+
+HOST_ACTIONS = ["host.pause", "host.resume", "host.give_up", "host.resume"]
+
+
+def check_host_commands(browser: Browser, site: Any) -> None:
+    """Pause, resume and give up a host, and find it in the lists."""
+    host = site.base
+    assert browser.get("/jobs/j/hosts")["rows"][0]["pages"] == 2
+    paused = browser.post("/jobs/j/hosts/pause", host=site.url("/a"))
+    assert paused == {"job": "j", "host": host, "before": "none", "after": "paused"}
+    assert browser.get("/jobs/j")["paused_hosts"] == 1
+    assert [row["key"] for row in browser.get("/jobs/j/hosts", kind="paused")["rows"]] == [host]
+    assert browser.get("/jobs/j/hosts", kind="all", search="nothing") == {"rows": [], "next": None}
+    assert browser.get("/jobs/j/hosts", kind="all", search="127.0.0.1", limit=1)["rows"][0]["paused"] is True
+    assert browser.post("/jobs/j/hosts/resume", host=host)["before"] == "paused"
+    assert browser.post("/jobs/j/hosts/give-up", host=host)["after"] == "given_up"
+    assert [row["key"] for row in browser.get("/jobs/j/hosts", kind="given_up")["rows"]] == [host]
+    assert browser.post("/jobs/j/hosts/resume", host=host)["before"] == "given_up"
+    assert browser.ask("POST", "/jobs/j/hosts/pause", {"host": "http://never.example"}).status == 404
+    for wrong in ({}, {"host": ""}, {"host": "no host"}, {"host": host, "more": 1}):
+        assert browser.ask("POST", "/jobs/j/hosts/pause", wrong).status in (400, 422), wrong
 
 
 class Told(NamedTuple):
@@ -189,10 +215,11 @@ def test_users_log_in_stay_and_log_out(guarded: Master, skitter: Any, tmp_path: 
     cookie = told.headers["set-cookie"]
     assert all(word in cookie for word in ("HttpOnly", "SameSite=Strict", "Path=/", "Max-Age=43200"))
     assert "Secure" not in cookie
-    assert browser.get("/jobs/news")["dead"] == FAILURES
+    assert browser.get("/jobs/news")["failed"] == FAILURES
     assert browser.post("/jobs/news/pause")["state"] == "paused"
     assert browser.ask("DELETE", "/jobs/news").status == 403, "an operator drops nothing"
-    assert [(row["actor"], row["action"]) for row in browser.get("/audit")["rows"]] == [("user:anna", "pause")]
+    rows = browser.get("/audit", actor="user:")["rows"]
+    assert [(row["actor"], row["action"]) for row in rows] == [("user:anna", "pause")]
     # A cookie that was changed anywhere is none.
     name, _, value = browser.cookie.partition("=")
     for place in (0, len(value) // 2, len(value) - 2):
@@ -217,6 +244,62 @@ def test_users_log_in_stay_and_log_out(guarded: Master, skitter: Any, tmp_path: 
     deadline = time.monotonic() + 20
     while browser.ask("GET", "/jobs").status != 401:
         assert time.monotonic() < deadline
+
+
+def test_changes_of_users_are_in_the_trail_of_the_store(
+    skitter: Any, until: Callable[..., Any], tmp_path: Path, serve: Callable[..., Master]
+) -> None:
+    """While the server runs and while it does not: names, roles and jobs before and after, and nothing of passwords."""
+    private_file(tmp_path / "password", f"{PASSWORD}\n")
+    secret = ("--password-file", "password", "--users", "users")
+    skitter.run("user", "add", "anna", "--role", "admin", *secret)
+    master = serve("--users", str(tmp_path / "users"))
+
+    def rows(count: int) -> list[dict[str, Any]]:
+        browser = Browser(master)
+        assert browser.ask("POST", "/session", {"user": "anna", "password": PASSWORD}).status == 200
+        return until(lambda: len(found := browser.get("/audit", action="users.")["rows"]) == count and found)
+
+    (first,) = rows(1)
+    assert (first["before"], first["after"], first["outcome"]) == ({}, {"anna": "admin"}, "done")
+    assert first["actor"].startswith("serve:")
+    assert first["claim"].startswith("cli:")
+    skitter.run("user", "add", "ben", "--role", "viewer", "--job", "shop-*", *secret)
+    assert (rows(2)[0]["before"], rows(2)[0]["after"]) == ({}, {"ben": "viewer shop-*"})
+    skitter.run("user", "password", "ben", *secret)
+    assert rows(3)[0]["before"] == {"ben": "viewer shop-*"}
+    assert rows(3)[0]["after"] == {"ben": "viewer shop-*, password changed"}
+    # What has not changed is not recorded again, and what changed meanwhile is.
+    master.kill()
+    master.start()
+    assert len(rows(3)) == 3
+    master.kill()
+    skitter.run("user", "remove", "ben", "--users", "users")
+    master.start()
+    assert rows(4)[0]["after"] == {"anna": "admin"}
+    stored = json.loads((tmp_path / "users").read_text())
+    told = json.dumps(rows(4))
+    assert all(user["hash"] not in told and user["salt"] not in told for user in stored["users"])
+    assert (
+        skitter.run("audit", "--verify", "--frontier", f"sqlite:{tmp_path / 'jobs.db'}").stdout == "4 entries: intact\n"
+    )
+
+
+def test_users_of_a_folder_without_jobs_are_recorded_and_schedules_still_fit_beside(
+    skitter: Any, until: Callable[..., Any], tmp_path: Path
+) -> None:
+    private_file(tmp_path / "password", f"{PASSWORD}\n")
+    skitter.run("user", "add", "anna", "--role", "admin", "--password-file", "password")
+    process = skitter.start("serve", "--bind", "127.0.0.1:0")
+    try:
+        process.stdout.readline()
+        until(lambda: skitter.run("audit", "--json").stdout, process)
+        skitter.run("schedule", "add", "hourly", "--every", "1h", "--", "crawl", "http://a.example/")
+        actions = [json.loads(line)["action"] for line in skitter.run("audit", "--json").stdout.splitlines()]
+        assert actions == ["schedule.add", "users.change"]
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
 
 
 def test_wrong_passwords_are_slowed_by_user_and_address(guarded: Master) -> None:
@@ -350,9 +433,9 @@ def test_lists_are_paged_by_key_and_reads_have_tags(guarded: Master) -> None:
     assert [int(row["url"].rpartition("/")[2]) for row in second["rows"]] == list(range(109, 99, -1))
     assert admin.post("/jobs/news/failures/retry", host="h2.example")["retried"] == 29
     assert admin.post("/jobs/news/failures/retry", **{"class": one_class})["retried"] > 0
-    left = admin.get("/jobs/news")["dead"]
+    left = admin.get("/jobs/news")["failed"]
     assert admin.post("/jobs/news/failures/retry")["retried"] == left
-    assert admin.get("/jobs/news")["dead"] == 0
+    assert admin.get("/jobs/news")["failed"] == 0
     workers = admin.get("/jobs/news/workers", limit=2)
     more = admin.get("/jobs/news/workers", limit=2, after=workers["next"])
     assert [len(workers["rows"]), len(more["rows"]), more["next"]] == [2, 1, None]
@@ -385,15 +468,15 @@ def test_a_job_is_submitted_steered_and_dropped(serve: Callable[..., Master], sk
     assert browser.get("/jobs", search="nothing") == {"rows": [], "next": None}
     skitter.run("worker", *place)
     detail = finished(browser, "/jobs/j")
-    assert (detail["state"], detail["done"], detail["dead"], detail["seeds"]) == ("finished", 2, 1, [site.url("/")])
+    assert (detail["state"], detail["done"], detail["failed"], detail["seeds"]) == ("finished", 2, 1, [site.url("/")])
     assert detail["errors"] == skitter.json("status", *place)["errors"] == {"http_4xx": 1}
     assert browser.get("/jobs/j/items")["items"] == 2
     (failure,) = browser.get("/jobs/j/failures")["rows"]
     assert (failure["url"], failure["referrer"]) == (site.url("/gone"), site.url("/"))
     why = browser.get("/jobs/j/why", url=site.url("/gone"))
-    assert (why["state"], why["reasons"][0]["kind"]) == ("dead", "failed")
+    assert (why["state"], why["reasons"][0]["kind"]) == ("failed", "failed")
     assert browser.ask("GET", "/jobs/j/why", query={"url": "http://["}).status == 400
-    assert browser.get("/jobs/j/hosts")["rows"][0]["pages"] == 2
+    check_host_commands(browser, site)
     assert browser.get("/jobs/j/history")["rows"][-1]["done"] == 2
     assert browser.post("/jobs/j/urls", urls=[site.url("/b"), site.url("/a")]) == {"job": "j", "added": 1}
     assert browser.post("/jobs/j/pause")["state"] == "paused"
@@ -418,7 +501,7 @@ def test_a_job_is_submitted_steered_and_dropped(serve: Callable[..., Master], sk
     assert browser.ask("POST", "/jobs/j/proxies/nothing/ban").status == 404
     assert browser.ask("DELETE", "/jobs/j").json == {"job": "j", "dropped": True}
     trail = browser.get("/audit", job="j", limit=200)["rows"]
-    actions = ["begin", "add", "pause", "set", "resume", "stop", "begin", "drop"]
+    actions = ["begin", *HOST_ACTIONS, "add", "pause", "set", "resume", "stop", "begin", "drop"]
     assert [row["action"] for row in trail if row["outcome"] == "done"][::-1] == actions
     assert {row["actor"] for row in trail} == {"anybody"}
     first = browser.get("/audit", job="j", limit=3)
@@ -437,15 +520,15 @@ def test_several_stores_are_served_each_by_its_name(skitter: Any, tmp_path: Path
         browser = Browser(master)
         assert [row["name"] for row in browser.get("/stores")["rows"]] == ["one", "other"]
         rows = browser.get("/jobs")["rows"]
-        assert [(row["store"], row["job"], row["dead"]) for row in rows] == [("one", "same", 3), ("other", "same", 1)]
+        assert [(row["store"], row["job"], row["failed"]) for row in rows] == [("one", "same", 3), ("other", "same", 1)]
         page = browser.get("/jobs", limit=1)
         assert browser.get("/jobs", limit=1, after=page["next"])["rows"][0]["store"] == "other"
-        assert browser.get("/jobs/same", store="other")["dead"] == 1
+        assert browser.get("/jobs/same", store="other")["failed"] == 1
         assert browser.ask("GET", "/jobs/same").status == 400
         assert browser.ask("GET", "/jobs/same", query={"store": "third"}).status == 404
         # Workers and commands reach the first at the address itself, each of them below its name.
-        for url, dead in ((master.url, 3), (f"{master.url}/stores/other", 1)):
-            assert skitter.json("status", "--frontier", url, "--job", "same")["dead"] == dead
+        for url, failed in ((master.url, 3), (f"{master.url}/stores/other", 1)):
+            assert skitter.json("status", "--frontier", url, "--job", "same")["failed"] == failed
 
 
 def test_without_a_store_the_jobs_of_the_folder_are_served(skitter: Any, tmp_path: Path) -> None:
@@ -461,8 +544,8 @@ def test_without_a_store_the_jobs_of_the_folder_are_served(skitter: Any, tmp_pat
         browser = Browser.__new__(Browser)
         browser.port, browser.cookie, browser._token = int(url.rpartition(":")[2].strip("/")), "", ""
         assert [row["job"] for row in browser.get("/jobs")["rows"]] == ["first", "second"]
-        assert browser.get("/jobs/first")["dead"] == 2
-        assert browser.get("/jobs/second")["dead"] == 0
+        assert browser.get("/jobs/first")["failed"] == 2
+        assert browser.get("/jobs/second")["failed"] == 0
         assert browser.ask("GET", "/jobs/third").status == 404
         assert not (tmp_path / ".skitter" / "third.db").exists()
         (schedule,) = browser.get("/schedules")["rows"]
@@ -479,6 +562,76 @@ def test_without_a_store_the_jobs_of_the_folder_are_served(skitter: Any, tmp_pat
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=30)
     assert process.returncode == 0
+
+
+def test_a_job_that_its_limit_stopped_says_how_to_resume_it(
+    skitter: Any, site: Any, serve: Callable[..., Master], tmp_path: Path
+) -> None:
+    site.page("/", "".join(f"<a href='/{n}'>x</a>" for n in range(4)))
+    frontier = f"sqlite:{tmp_path / 'jobs.db'}"
+    skitter.run("crawl", site.url("/"), "--job", "j", "--max-pages", 1, "--frontier", frontier, "-q")
+    browser = Browser(serve())
+    told = browser.post("/jobs/j/resume")
+    assert (told["state"], told["spent_max_pages"]) == ("stopped", 1)
+    assert told["hint"] == "max_pages=1 is reached: set a higher limit, then resume again"
+    assert browser.ask("PATCH", "/jobs/j/settings", {"settings": {"max_pages": 3}}).status == 200
+    told = browser.post("/jobs/j/resume")
+    assert (told["state"], told["spent_max_pages"], told["hint"]) == ("running", 0, "")
+
+
+def test_schedules_are_added_and_changed_over_rest(
+    guarded: Master, skitter: Any, site: Any, until: Callable[..., Any], tmp_path: Path
+) -> None:
+    """What is added is checked as the command line checks it, recorded, and run by a scheduler."""
+    site.page("/", "<title>a</title>")
+    operator = Browser(guarded, TOKENS["operator"])
+    command = f"crawl {site.url('/')} --job nightly --set allow_private=true -o 'items of today.jsonl'"
+    told = operator.ask("POST", "/schedules", {"name": "nightly", "cron": "0 2 * * *", "command": command})
+    assert told.status == 201, told
+    assert (told.json["job"], told.json["command"][-1]) == ("nightly", "items of today.jsonl")
+    assert operator.ask("POST", "/schedules", {"name": "nightly", "every": "1h", "command": command}).status == 409
+    words = told.json["command"]
+    changed = operator.ask("PUT", "/schedules/nightly", {"every": "1h30m", "command": words, "retries": 2})
+    assert (changed.status, changed.json["every_seconds"], changed.json["retries"]) == (200, 5400, 2)
+    assert operator.ask("PUT", "/schedules/weekly", {"every": "1h", "command": words}).status == 404
+    frontier = ("--frontier", f"sqlite:{tmp_path / 'jobs.db'}")
+    assert skitter.json("schedule", "show", "nightly", *frontier)["every_seconds"] == 5400
+    for wrong in (
+        {"name": "x", "every": "1h", "command": "sh -c id"},
+        {"name": "x", "every": "1h", "command": ["export", "--job", "news", "-o", "x.jsonl"]},
+        {"name": "x", "every": "1h", "command": f"crawl {site.url('/')} --proxies command:id"},
+        {"name": "x", "every": "1h", "command": "crawl ../spider.py"},
+        {"name": "x", "every": "1h", "command": "crawl 'unended"},
+        {"name": "../x", "every": "1h", "command": words},
+        {"name": "x", "command": words},
+        {"name": "x", "cron": "nonsense", "command": words},
+    ):
+        refused = operator.ask("POST", "/schedules", wrong)
+        assert refused.status == 400, (wrong, refused)
+        assert refused.json["hint"], wrong
+    assert [row["name"] for row in operator.get("/schedules")["rows"]] == ["nightly"]
+    rows = operator.get("/audit", action="schedule.")["rows"]
+    entries = [(row["action"], row["actor"].partition(":")[0]) for row in rows]
+    assert entries == [("schedule.change", "token"), ("schedule.add", "token")]
+    # What was added over REST runs.
+    operator.post("/schedules/nightly/run")
+    scheduler = skitter.start("scheduler", *frontier)
+    try:
+        until(lambda: operator.get("/schedules/nightly")["last"] is not None)
+        assert operator.get("/schedules/nightly")["last"]["outcome"] == "done"
+        assert (tmp_path / "items of today.jsonl").exists()
+    finally:
+        scheduler.send_signal(signal.SIGTERM)
+        scheduler.communicate(timeout=30)
+
+
+def test_a_credential_with_jobs_schedules_no_others(serve: Callable[..., Master], tmp_path: Path) -> None:
+    private_file(tmp_path / "tokens", f"operator {TOKENS['operator']} shop-*\n")
+    limited = Browser(serve("--token-file", str(tmp_path / "tokens")), TOKENS["operator"])
+    crawl = "crawl http://a.example/ --job"
+    assert limited.ask("POST", "/schedules", {"name": "a", "every": 60, "command": f"{crawl} news"}).status == 403
+    assert limited.ask("POST", "/schedules", {"name": "a", "every": 60, "command": f"{crawl} shop-1"}).status == 201
+    assert limited.ask("PUT", "/schedules/a", {"every": 60, "command": f"{crawl} news"}).status == 403
 
 
 def test_the_python_client_does_everything_through_a_master(skitter: Any, site: Any, tmp_path: Path) -> None:
@@ -544,8 +697,8 @@ def test_streams_tell_changes_and_end_with_the_server(serve: Callable[..., Maste
     streams = [Stream(master.port, "job=news" if number else "jobs=true") for number in range(10)]
     assert streams[0].next("jobs")["rows"][0]["job"] == "news"
     for stream in streams[1:]:
-        assert stream.next("job")["dead"] == 2
-    assert streams[1].next("sample")["dead"] == 2
+        assert stream.next("job")["failed"] == 2
+    assert streams[1].next("sample")["failed"] == 2
     browser.post("/jobs/news/pause")
     while streams[2].next("job")["state"] != "paused":
         pass

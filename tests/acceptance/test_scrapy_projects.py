@@ -65,8 +65,10 @@ def add_books(site) -> None:
             f'<a href="/books/page-{n}?b=2&a=1">p</a><a href="/books/page-{n}?a=1&b=2">p</a>'
             for n in range(1, BOOK_PAGES + 1)
         )
-        away = '<a href="http://elsewhere.invalid/elsewhere">away</a><a href="/forbidden/elsewhere">no</a>'
-        site.page(f"/books/page-{number}", f"<html><body>{books}{pages}{away}</body></html>")
+        unavailable = (
+            '<a href="http://elsewhere.invalid/elsewhere">unavailable</a><a href="/forbidden/elsewhere">no</a>'
+        )
+        site.page(f"/books/page-{number}", f"<html><body>{books}{pages}{unavailable}</body></html>")
     for n in range(200):
         name = {3: " drop me ", 4: "fail in pipeline"}.get(n, f" book number {n}")
         site.page(

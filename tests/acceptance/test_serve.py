@@ -47,7 +47,7 @@ def test_every_command_works_through_a_master(skitter: Any, serve: Callable[...,
     assert skitter.json("status", *place)["done"] == 2
     assert [job["job"] for job in skitter.records("jobs", "--frontier", master.url)] == ["j"]
     assert skitter.json("why", site.url("/a"), *place)["state"] == "done"
-    assert [dead["url"] for dead in skitter.records("failed", *place)] == [site.url("/gone")]
+    assert [failed["url"] for failed in skitter.records("failed", *place)] == [site.url("/gone")]
     skitter.run("add", site.url("/b"), *place)
     site.page("/b", "<title>b</title>")
     skitter.run("pause", *place)
@@ -72,7 +72,7 @@ def test_a_worker_of_a_listed_job_works_with_its_token_and_can_do_no_more(
     master = serve("--token-file", str(tokens))
     place = ("--frontier", master.url, "--job", "j")
     refused = skitter.run("crawl", site.url("/"), *place, code=3)
-    assert "asks for a credential" in refused.stderr
+    assert "requires a credential" in refused.stderr
     monkeypatch.setenv("SKITTER_TOKEN", TOKEN)
     skitter.run("crawl", site.url("/"), "--max-pages", 1, *place)
     skitter.run("resume", *place)
@@ -81,7 +81,7 @@ def test_a_worker_of_a_listed_job_works_with_its_token_and_can_do_no_more(
     skitter.run("worker", *limited, "--job", "j")
     for command in ("pause", "stop", "drop"):
         assert "not permitted to a worker" in skitter.run(command, *limited, "--job", "j", code=3).stderr
-    assert "not a job of this credential" in skitter.run("status", *limited, "--job", "other", code=3).stderr
+    assert "this credential is not for the job" in skitter.run("status", *limited, "--job", "other", code=3).stderr
     told = master.log()
     assert "master.refused" in told
     assert TOKEN not in told
@@ -105,7 +105,7 @@ def test_certificates_of_clients_say_who_they_are(skitter: Any, tmp_path: Path) 
             query = f"?ca={authority.file}&cert={{}}&key={{}}"
             skitter.run("jobs", "--frontier", url + query.format(desk, desk_key))
             refused = skitter.run("jobs", "--frontier", url + query.format(stranger, stranger_key), code=3)
-            assert "asks for a credential" in refused.stderr
+            assert "requires a credential" in refused.stderr
             skitter.run("jobs", "--frontier", f"{url}?ca={authority.file}", code=3)
             assert "certificate is refused" in skitter.run("jobs", "--frontier", url, code=3).stderr
         finally:
@@ -128,7 +128,7 @@ def test_a_master_ends_in_order_and_its_clients_wait_for_the_next(skitter: Any, 
         _, error = crawl.communicate(timeout=100)
         assert crawl.returncode == 0, error
         expected = web.expected()
-    assert "frontier.away" in error
+    assert "frontier.unavailable" in error
     assert "frontier.back" in error
     assert Counter(canonical(record["url"]) for record in skitter.lines("out.jsonl")) == Counter(expected.done)
 

@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import time
 from itertools import pairwise
 
 import pytest
+from tests.acceptance.conftest import place_of
 
 FOLLOW_SECONDS = 2.0
 """So long after the command, at most, the server sees the old delay."""
 LATE = 0.8
 """The part of a delay that is left when the first of two requests was held up on its way."""
-
-
-@pytest.fixture
-def start(skitter):
-    """Start a node; what a test has left running ends with it."""
-    started = []
-
-    def node(*arguments):
-        started.append(skitter.start(*arguments))
-        return started[-1]
-
-    yield node
-    for process in started:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-
-
-def place_of(frontier: str, services, name: str) -> tuple[str, ...]:
-    url = services.need("redis")["url"] if frontier == "redis" else "sqlite:jobs.db"
-    return ("--frontier", url, "--job", name)
 
 
 def changes_told(skitter, log: str) -> list[str]:
@@ -119,8 +98,8 @@ def test_what_cannot_be_set_is_refused_with_the_reason(skitter, site) -> None:
     skitter.run("crawl", *urls, "--ignore-robots", "--max-pages", 1, "--job", "j")
     told = skitter.run("set", "dedup=bloom", "--job", "j", code=2).stderr
     assert told == (
-        "error: cannot be changed while a job runs: dedup, what is remembered of pages depends on it\n"
-        "hint: a new run may have another: --fresh --set dedup=VALUE\n"
+        "error: cannot be changed while a job runs: dedup, the record of seen pages depends on it\n"
+        "hint: a new run can have another value: --fresh --set dedup=VALUE\n"
     )
     assert "hint: did you mean delay_seconds?" in skitter.run("set", "delay_secs=3", "--job", "j", code=2).stderr
     told = skitter.run("set", "max_pages=2", "--job", "j")

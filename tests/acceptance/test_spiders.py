@@ -68,17 +68,17 @@ def test_a_start_that_fails_is_said_and_what_it_gave_before_stays(skitter, shop)
         """
         def start(self):
             yield Request(self.base + "/a")
-            raise RuntimeError("the feed is away")
+            raise RuntimeError("the feed is unavailable")
 
         def parse(self, response):
             yield {"url": response.url}
         """,
     )
     done = skitter.run("crawl", "shop.py", "-a", f"base={shop.base}", "-o", "out.jsonl", code=1)
-    assert "error: start() failed: RuntimeError: the feed is away" in done.stderr
+    assert "error: start() failed: RuntimeError: the feed is unavailable" in done.stderr
     assert "hint: " in done.stderr
     assert len(skitter.lines("out.jsonl")) == 1
-    assert "the feed is away" in skitter.run("status", "--job", "shop").stdout
+    assert "the feed is unavailable" in skitter.run("status", "--job", "shop").stdout
 
 
 def test_a_start_url_that_is_none_is_named(skitter, shop) -> None:
@@ -344,15 +344,15 @@ def test_errback_hears_of_what_failed_and_its_items_count(skitter, shop) -> None
 
 @pytest.mark.parametrize("obey_robots", [False, True])
 def test_errback_hears_of_a_request_that_failed_itself(skitter, shop, make_site, obey_robots) -> None:
-    away = make_site()
-    away.close()
+    unavailable = make_site()
+    unavailable.close()
     spider(skitter, ERRBACK)
     options = [] if obey_robots else ["--ignore-robots"]
-    crawl(skitter, shop, "-a", f"urls={away.url('/x')} {shop.url('/a')}", "--set", "max_attempts=2", *options)
-    heard = {"bad": away.url("/x"), "class": "connect", "status": None} in skitter.lines("out.jsonl")
+    crawl(skitter, shop, "-a", f"urls={unavailable.url('/x')} {shop.url('/a')}", "--set", "max_attempts=2", *options)
+    heard = {"bad": unavailable.url("/x"), "class": "connect", "status": None} in skitter.lines("out.jsonl")
     # With robots.txt it is that file which cannot be had: the host is given up before the request was ever tried.
     assert heard is not obey_robots
-    assert failed(skitter)[away.url("/x")]["error_class"] == "connect"
+    assert failed(skitter)[unavailable.url("/x")]["error_class"] == "connect"
 
 
 def test_handle_statuses_brings_error_pages_to_the_callback(skitter, shop) -> None:
@@ -537,7 +537,7 @@ WRONG = {
     "Request('/c', callback=lambda response: None)": ["callback", "method of the spider"],
     "Request(response.css('a.none::attr(href)').get())": ["url must be text, not NoneType"],
     "Request('/c', body={'a': 1})": ["body must be bytes or text, not dict", "json="],
-    "'https://example.com/'": ["yields items and Requests, not str", "https://example.com/"],
+    "'https://example.com/'": ["must yield items and Requests, not str", "https://example.com/"],
     "[{'nested': 'list'}]": ["not list"],
     "Shop": ["not type"],
 }
@@ -589,11 +589,13 @@ def test_a_wrong_yield_is_named_and_costs_the_page(skitter, shop) -> None:
     summary = crawl(skitter, shop)
     assert (summary["pages"], summary["errors"]) == (1, {"callback": len(WRONG) + 1})
     assert skitter.lines("out.jsonl") == [{"fine": True}]
-    dead = failed(skitter)
+    failures = failed(skitter)
     for number, (output, words) in enumerate(WRONG.items()):
-        error = dead[shop.url(f"/a?{number}")]["error"]
+        error = failures[shop.url(f"/a?{number}")]["error"]
         assert [word for word in words if word not in error] == [], f"{output}: {error}"
-    assert "not str: 'https://example.com/'" in dead[shop.url("/a?text")]["error"], "one wrong thing, not its letters"
+    assert "not str: 'https://example.com/'" in failures[shop.url("/a?text")]["error"], (
+        "one wrong thing, not its letters"
+    )
 
 
 # ---- large pages
@@ -684,7 +686,7 @@ def test_one_of_two_classes_in_a_file_that_imports_its_neighbour(skitter, shop) 
     done = skitter.run("crawl", "lib/both.py:Two", "-a", f"base={shop.base}", "-o", "-", "--workers", 2)
     assert json.loads(done.stdout) == {"spider": "two", "greeting": "hello"}
     wrong = skitter.run("crawl", "lib/both.py", "-a", f"base={shop.base}", code=2)
-    assert "hint: name one of them: lib/both.py:One, lib/both.py:Two" in wrong.stderr
+    assert "hint: choose one: lib/both.py:One, lib/both.py:Two" in wrong.stderr
 
 
 def test_a_spider_by_its_name_in_a_project(skitter, shop) -> None:
@@ -779,7 +781,7 @@ def test_a_script_without_a_main_guard_is_told_so(skitter, shop) -> None:
         """,
     )
     assert done.returncode == 1
-    assert 'hint: put it under if __name__ == "__main__":' in done.stderr
+    assert 'hint: call it under if __name__ == "__main__":' in done.stderr
     assert shop.seen == []
 
 
@@ -872,13 +874,13 @@ def test_leftovers_of_scrapy_are_named(skitter, shop) -> None:
     body = "start_urls = ['http://x/']\ndef parse(self, response): pass\n"
     spider(skitter, body + "rules = [1]\n")
     done = skitter.run("crawl", "shop.py", code=2)
-    assert "error: rules are of the class skitter.Rule, not int: Shop" in done.stderr
+    assert "error: rules must be of the class skitter.Rule, not int: Shop" in done.stderr
     assert "hint: Rule(LinkExtractor(" in done.stderr
     spider(skitter, body + "def parse_start_url(self, response): pass\n")
     done = skitter.run("crawl", "shop.py", code=2)
     assert "error: parse_start_url of Scrapy's spiders does not work here: Shop" in done.stderr
     spider(skitter, f"start_urls = ['{shop.base}']\ndef parse(self, response): pass\ndef closed(self, reason): pass\n")
-    assert "warning: Shop.closed has no effect: nothing calls it" in skitter.run("crawl", "shop.py").stderr
+    assert "warning: Shop.closed has no effect: it is not called" in skitter.run("crawl", "shop.py").stderr
 
 
 def test_a_spider_whose_requests_all_have_callbacks_needs_no_parse(skitter, shop) -> None:
@@ -933,7 +935,7 @@ def test_a_request_that_needs_what_no_worker_has_waits_and_is_named(skitter, sho
     told = skitter.run("status", "--job", "shop").stdout
     assert "blocked   need gpu: 1 request, no worker serves it" in told.splitlines()
     why = skitter.run("why", shop.url("/b"), "--job", "shop").stdout
-    assert "it waits for a worker that can serve its need gpu: there is none" in why
+    assert "no worker can serve its need gpu" in why
     skitter.run("stop", "--job", "shop")
     process.communicate(timeout=30)
     assert shop.paths() == ["/a"]

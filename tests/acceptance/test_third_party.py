@@ -128,7 +128,7 @@ def test_an_intake_of_another_package_brings_requests(tiny: Tiny) -> None:
 def test_a_fetcher_that_nobody_has_is_an_error_that_lists_the_others(tiny: Tiny) -> None:
     refused = tiny.run("crawl", SEED, "--set", "fetcher=curly", code=2)
     assert "error: no such fetcher: curly" in refused.stderr
-    assert "known here: curl, tiny" in refused.stderr
+    assert "installed: curl, tiny" in refused.stderr
     assert not (tiny.skitter.folder / ".skitter").exists()
 
 

@@ -68,7 +68,7 @@ def test_two_versions_with_one_format_complete_a_job_together_and_say_so(skitter
         expected = web.expected()
     assert crawl.returncode == 0, error
     assert joined.returncode == 0
-    assert f"this is skitter 9.9.9, the job was begun by {package.__version__}" in line
+    assert f"this is skitter 9.9.9, but the job was started by {package.__version__}" in line
     assert sum(urls_of(skitter).values()) == len(urls_of(skitter)) == len(expected.done)
     skitter.run("drop", *place)
 

@@ -100,7 +100,7 @@ async def test_what_is_not_done_is_known_exactly(store: ContractStore) -> None:
     assert await client.add(*names("b", 200)) == 0
     leases = await client.lease(limit=50)
     for lease in leases:
-        await client.end(lease, Ending.DEAD, error_class="test")
+        await client.end(lease, Ending.FAILED, error_class="test")
     assert await client.add(*names("b", 200), *names("a", 200)) == 0
     assert await client.frontier.revive() == 50
 
@@ -188,17 +188,17 @@ async def test_a_page_is_forgotten_some_time_after_it_was_done(store: ContractSt
 
 async def test_requests_that_are_dead_excluded_or_delayed_are_never_forgotten(store: ContractStore) -> None:
     client = store.client()
-    await client.seeded("a/dead", "b/out", "c/later", "d/queued", dedup_seconds=8, lease_seconds=10)
+    await client.seeded("a/failed", "b/out", "c/later", "d/queued", dedup_seconds=8, lease_seconds=10)
     for lease in await client.lease(limit=3):
         kind = lease.host_key[7]
         if kind == "a":
-            await client.end(lease, Ending.DEAD, error_class="test")
+            await client.end(lease, Ending.FAILED, error_class="test")
         elif kind == "b":
             await client.end(lease, Ending.EXCLUDED, error_class="test")
         elif kind == "c":
             await client.retry(lease, 5000)
     await store.elapse(1000)
-    assert await added(client, ["a/dead", "b/out", "c/later", "d/queued"]) == 0
+    assert await added(client, ["a/failed", "b/out", "c/later", "d/queued"]) == 0
     assert await client.frontier.revive() == 1
 
 
@@ -229,7 +229,7 @@ async def test_sqlite_refuses_with_a_hint(tmp_path: Path) -> None:
     frontier = sqlite_frontier(tmp_path / "job.db", "job", create=True)
     client = Client(frontier, "job", set())
     for settings, name in ((KIND, "dedup=bloom"), ({"dedup_seconds": 5}, "dedup_seconds")):
-        with pytest.raises(UsageError, match=f"not with a SQLite frontier: {name}") as caught:
+        with pytest.raises(UsageError, match=f"not available with a SQLite frontier: {name}") as caught:
             await client.begin(**settings)
         assert "--frontier redis://" in caught.value.hint
     await client.begin()
@@ -237,5 +237,5 @@ async def test_sqlite_refuses_with_a_hint(tmp_path: Path) -> None:
 
 
 async def test_a_filter_cannot_forget(store: ContractStore) -> None:
-    with pytest.raises(UsageError, match="do not go together: dedup=bloom and dedup_seconds"):
+    with pytest.raises(UsageError, match="cannot be combined: dedup=bloom and dedup_seconds"):
         await store.client().begin(dedup="bloom", dedup_seconds=5)

@@ -103,14 +103,14 @@ class TestOldestRedisFrontier(OnOldestRedis, FrontierContract):
 
 
 def documented_rules() -> list[str]:
-    page = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "redis.md"
+    page = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "redis-setup.md"
     (rules,) = [line.split() for line in page.read_text().splitlines() if line.startswith("ACL SETUSER")]
     return rules
 
 
 @pytest.mark.soak  # the same scripts, by a user who may not do more than they need
 class TestOrdinaryUserFrontier(FrontierContract):
-    """All of it, for a user that may do no more than docs/how-to/redis.md says."""
+    """All of it, for a user that may do no more than docs/how-to/redis-setup.md says."""
 
     @pytest_asyncio.fixture
     async def store(self, services: Any) -> AsyncIterator[ContractStore]:

@@ -83,7 +83,7 @@ async def test_every_piece_is_looked_at(store: Store, monkeypatch: pytest.Monkey
     assert report.checked["hosts"] == HOSTS
     assert report.checked["requests"] == counts.seen
     looked_at = report.checked["queued requests"] + report.checked["records of requests"]
-    assert looked_at == counts.queued + counts.delayed + counts.dead
+    assert looked_at == counts.queued + counts.delayed + counts.failed
 
 
 async def test_a_fault_deep_in_a_queue_is_found_and_mended(store: Store) -> None:

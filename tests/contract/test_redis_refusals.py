@@ -97,7 +97,7 @@ async def test_a_job_that_runs_waits_says_so_once_and_goes_on(
     messages = [record.message for record in caplog.records]
     assert sum(text in message for message in messages) == 1, messages
     assert sum("back after" in message for message in messages) == 1, messages
-    # A server that went away before it refused was away too.
+    # A server that became unavailable before it refused was unavailable too.
     assert len(messages) == len(set(messages)) <= 3, messages
 
 
@@ -119,7 +119,7 @@ class TestUsers:
     async def refused(self, server: OwnRedis, *rules: str) -> FrontierError:
         assert server.say("ACL", "SETUSER", "crawler", "reset", "on", ">secret", *rules) == "OK"
         async with connected(f"redis://crawler:secret@127.0.0.1:{server.port}") as frontier:
-            with pytest.raises(FrontierError, match="does not let this user") as caught:
+            with pytest.raises(FrontierError, match="does not allow this user") as caught:
                 await frontier.begin(Client(frontier, "job", set()).spec())
         assert "secret" not in str(caught.value)
         return caught.value
@@ -141,7 +141,7 @@ class TestEviction:
         server.say("CONFIG", "SET", "maxmemory", "100mb")
         server.say("CONFIG", "SET", "maxmemory-policy", policy)
         async with connected(server.url) as frontier:
-            with pytest.raises(FrontierError, match=f"throws keys away.*{policy}") as caught:
+            with pytest.raises(FrontierError, match=f"evicts keys.*{policy}") as caught:
                 await frontier.begin(Client(frontier, "job", set()).spec())
         assert caught.value.exit_code == 3
         assert server.say("DBSIZE") == 0
@@ -169,8 +169,8 @@ class TestEviction:
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "not a Redis"),
         (b"ERROR\r\n" * 10, "not a Redis"),
         (b"\x00\xff\x17" * 50, "not a Redis"),
-        (b"", "closes the connection"),
-        (b"-ERR unknown command 'CLIENT'\r\n" * 10, "without what skitter needs"),
+        (b"", "closed the connection"),
+        (b"-ERR unknown command 'CLIENT'\r\n" * 10, "lacks a feature that skitter needs"),
         (b"+OK\r\n$42\r\nredis_version:5.0.14\r\nredis_mode:standalone\r\n", "too old: 5.0.14"),
     ],
     ids=["http", "memcached", "noise", "closed", "another", "old"],

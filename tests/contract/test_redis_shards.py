@@ -27,7 +27,7 @@ from skitter.model.job import Begun, Command, JobSpec, SinkProgress, State
 from skitter.model.lease import Call, Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.model.request import Entry, Fingerprinter, Request
-from skitter.model.worker import WorkerCard
+from skitter.model.worker import WorkerHeartbeat
 from skitter.redis_driver.address import Address, parse_address
 from skitter.settings import Politeness
 from skitter.testing.clock import FakeClock
@@ -195,7 +195,7 @@ async def test_what_a_job_of_the_same_name_has_left_in_a_shard_is_removed(place:
 
 @pytest.mark.parametrize("number", ["0", "-1", "x", "1.5", "100000"])
 def test_a_number_of_shards_that_is_none_is_a_usage_error(number: str) -> None:
-    with pytest.raises(UsageError, match="not an address"):
+    with pytest.raises(UsageError, match="not the address"):
         parse_address(f"redis://localhost?shards={number}")
 
 
@@ -228,7 +228,7 @@ async def test_a_shard_that_lost_everything_is_an_error_and_not_an_empty_queue(p
     last = prefixes_of("job", SHARDS)[-1]
     await server.command("UNLINK", *await server.command("KEYS", last + "*"))
     await server.close()
-    with pytest.raises(FrontierError, match="a part of job job is gone: shard 2") as caught:
+    with pytest.raises(FrontierError, match="a part of job job is missing: shard 2") as caught:
         await place.client().counts()
     assert "--fresh" in caught.value.hint
     assert await client.begin(fresh=True) is Begun.RERUN
@@ -359,7 +359,7 @@ async def test_a_report_of_a_job_that_never_stands_still_says_so(place: Place, m
     assert not (await client.frontier.report()).exact
 
 
-# ---- a node that is away
+# ---- a node that is unavailable
 
 
 async def test_a_node_that_is_away_is_said_once_and_holds_up_no_renewal(
@@ -404,39 +404,39 @@ async def test_a_shard_that_buries_is_asked_again_at_once_and_buries_one_piece_e
     leases = {lease.host_key: lease for lease in await client.lease("w")}
     lost = leases[f"http://{far}.example"]
     await client.end(lost, Ending.RETRY, error_class="connect", news=HostNews(unreachable=True))
-    dead = (await client.counts()).dead
-    while dead < len(names):
+    failed = (await client.counts()).failed
+    while failed < len(names):
         # Filled by other shards or not: the one that buries has its turn.
         grant = await client.grant("w", 1)
         assert grant.leases == []
         counts = await client.counts()
-        assert 0 < counts.dead - dead <= BATCH
-        dead = counts.dead
-        assert (grant.ask_again_seconds == 0.0) == (dead < len(names))
+        assert 0 < counts.failed - failed <= BATCH
+        failed = counts.failed
+        assert (grant.ask_again_seconds == 0.0) == (failed < len(names))
 
 
 async def test_a_worker_is_listed_once_with_all_that_it_holds_and_is_forgotten_everywhere(place: Place) -> None:
     client, names = place.client(), [f"{host}/{page}" for host in hosts_apart() for page in range(2)]
     await client.seeded(*names)
-    frontier, card = client.frontier, WorkerCard(pid=7)
-    await frontier.tell("w", card)
+    frontier, heartbeat = client.frontier, WorkerHeartbeat(pid=7)
+    await frontier.tell("w", heartbeat)
     await client.lease("w")
     (seen,) = [worker for worker in await frontier.workers() if worker.id == "w"]
-    assert (seen.leased, seen.card) == (len(names), card)
+    assert (seen.leased, seen.heartbeat) == (len(names), heartbeat)
     assert await frontier.release_worker("w") == len(names)
     assert all(worker.id != "w" for worker in await frontier.workers())
 
 
-async def test_a_silent_worker_that_holds_something_in_any_shard_keeps_its_card(place: Place) -> None:
+async def test_a_silent_worker_that_holds_something_in_any_shard_keeps_its_heartbeat(place: Place) -> None:
     client, far = place.client(), hosts_apart()[1]
     await client.seeded(f"{far}/1", lease_seconds=10 * FORGET_SECONDS)
-    frontier, card = client.frontier, WorkerCard(pid=7)
-    await frontier.tell("silent", card)
+    frontier, heartbeat = client.frontier, WorkerHeartbeat(pid=7)
+    await frontier.tell("silent", heartbeat)
     (lease,) = await client.lease("silent")
     place.clock.advance(FORGET_SECONDS + 1)
     await frontier.tell("other", None)
     (seen,) = await frontier.workers()
-    assert (seen.id, seen.leased, seen.card) == ("silent", 1, card)
+    assert (seen.id, seen.leased, seen.heartbeat) == ("silent", 1, heartbeat)
     await client.end(lease)
     place.clock.advance(FORGET_SECONDS + 1)
     await frontier.tell("other", None)
@@ -511,7 +511,7 @@ class Crawl:
             self.place.clock.advance(LEASE_SECONDS + 1 if turn > 3 else 0)
         report = await frontier.report()
         assert (report.job.state, report.counts.unfinished) == (State.FINISHED, 0)
-        assert (report.counts.done, report.counts.dead) == (len(self.pages), 0), report.counts
+        assert (report.counts.done, report.counts.failed) == (len(self.pages), 0), report.counts
         await self.check_items(frontier)
 
     async def check_items(self, frontier: Any) -> None:
@@ -854,9 +854,9 @@ async def race_to_the_end(place: Place, seeds: range) -> None:
         race = Race(place, seed)
         report = await race.run()
         assert report.job.state is State.FINISHED, seed
-        ended = report.counts.done + report.counts.dead
+        ended = report.counts.done + report.counts.failed
         assert ended == report.counts.seen, (seed, report.counts)
-        # Links of a page that ends dead count only if it had sent them ahead.
+        # Links of a page that ends failed count only if it had sent them ahead.
         assert len(race.found(race.done)) <= ended <= len(race.found(race.names)), (seed, report.counts)
         frontier = place.frontier()
         for worker, leases in race.late:
@@ -938,5 +938,5 @@ async def test_sessions_are_not_handed_out_in_shards(place: Place) -> None:
     frontier = place.frontier()
     for settings, login in (({"session_pool": 2}, False), ({"exclusive_sessions": True}, False), ({}, True)):
         spec = JobSpec(name="job", spider="", settings={"obey_robots": False, **settings}, login=login)
-        with pytest.raises(UsageError, match="a job in shards hands out no sessions"):
+        with pytest.raises(UsageError, match="a job with shards cannot manage sessions"):
             await frontier.begin(spec)

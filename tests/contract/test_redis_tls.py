@@ -126,7 +126,7 @@ class TestCertificates:
     async def test_the_client_has_one_where_the_server_asks(self, tls_redis: Any, certificates: Certificates) -> None:
         port = tls_redis(certificates.server, clients="yes").port
         url = f"rediss://127.0.0.1:{port}?ca={certificates.ca}"
-        error = await refused(url, "asks for a certificate|closes the connection")
+        error = await refused(url, "requires a client certificate|closed the connection")
         assert "?cert=FILE&key=FILE" in error.hint
         async with begun(f"{url}&cert={certificates.client[0]}&key={certificates.client[1]}") as client:
             assert (await client.counts()).queued == 2
@@ -143,8 +143,8 @@ class TestMixedUp:
         monkeypatch.setattr(connections, "CONNECT_SECONDS", 0.5)
         server, port = tls_redis(certificates.server)
         error = await refused(f"rediss://127.0.0.1:{server.port}", "no answer in time")
-        assert "does it speak TLS" in error.hint
-        error = await refused(f"redis://127.0.0.1:{port}", "closes the connection")
+        assert "does it use TLS" in error.hint
+        error = await refused(f"redis://127.0.0.1:{port}", "closed the connection")
         assert "rediss://" in error.hint
 
 
@@ -182,7 +182,7 @@ class TestSentinels:
             assert "secret" not in str(error)
 
     async def test_a_master_that_is_not_known_is_named(self, services: Any) -> None:
-        await refused(services.need("redis-sentinel")["url"].replace("/main", "/other"), "know no such master")
+        await refused(services.need("redis-sentinel")["url"].replace("/main", "/other"), "do not know this master")
 
 
 async def test_a_cluster_is_spoken_to_with_tls(tls_redis: Any, certificates: Certificates) -> None:

@@ -211,7 +211,7 @@ async def test_other_files_are_refused(tmp_path: Path) -> None:
     frontier = sqlite_frontier(tmp_path / "jobs.db-schedules", "job")
     await frontier.close()
     store = open_schedule_store(f"sqlite:{tmp_path}/jobs.db", create=True)
-    with pytest.raises(FormatError, match="not a file of schedules"):
+    with pytest.raises(FormatError, match="not a schedules file"):
         await store.read_all()
     await store.close()
     (tmp_path / "text.db-schedules").write_text("not a database" * 100)
@@ -235,5 +235,5 @@ async def test_a_server_that_is_away_is_named(own_redis: Any) -> None:
 
 @pytest.mark.parametrize("url", ["memory:", "https://master:8601", "nonsense", "sqlite:"])
 def test_where_there_is_no_place_for_schedules(url: str) -> None:
-    with pytest.raises((UsageError, ExtraMissingError), match="no place for schedules"):
+    with pytest.raises((UsageError, ExtraMissingError), match="cannot store schedules"):
         open_schedule_store(url, create=True)

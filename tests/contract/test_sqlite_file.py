@@ -25,7 +25,7 @@ from skitter.frontier.transactional import TransactionalFrontier
 from skitter.model.job import Begun, Command, JobSpec, SinkProgress, State
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.request import Fingerprinter
-from skitter.model.worker import WorkerCard
+from skitter.model.worker import WorkerHeartbeat
 from skitter.testing.clock import FakeClock
 from skitter.testing.contract import Client
 
@@ -70,7 +70,7 @@ class TestFormat:
             assert await client.begin() is Begun.NEW
 
     def test_a_missing_file_is_not_made_for_a_reader(self, path: Path) -> None:
-        with pytest.raises(FrontierError, match=r"no frontier there: .*frontier\.db") as caught:
+        with pytest.raises(FrontierError, match=r"no frontier at this path: .*frontier\.db") as caught:
             sqlite_frontier(path, "job", create=False)
         assert caught.value.hint
         assert not path.exists()
@@ -102,11 +102,11 @@ class TestFormat:
         async with opened(path) as client:
             await client.begin()
         with contextlib.closing(sqlite3.connect(path)) as other:
-            other.execute("DROP TABLE cards")
+            other.execute("DROP TABLE heartbeats")
             other.commit()
         async with opened(path) as client:
-            await client.frontier.tell("w", WorkerCard(pid=7))
-            assert [worker.card for worker in await client.frontier.workers()] == [WorkerCard(pid=7)]
+            await client.frontier.tell("w", WorkerHeartbeat(pid=7))
+            assert [worker.heartbeat for worker in await client.frontier.workers()] == [WorkerHeartbeat(pid=7)]
 
     async def test_a_file_from_before_addresses_were_counted_is_taken_as_it_is(self, path: Path) -> None:
         async with opened(path) as client:
@@ -202,7 +202,7 @@ async def life(client: Client, clock: FakeClock) -> AsyncIterator[Any]:
         yield await client.grant("doomed", 3)
         yield await client.lose("doomed")
         clock.advance(1)
-    for ending in (Ending.DONE, Ending.RETRY, Ending.DEAD, Ending.DONE):
+    for ending in (Ending.DONE, Ending.RETRY, Ending.FAILED, Ending.DONE):
         for lease in await client.lease(f"worker {ending}", 2):
             for number in range(2):
                 yield await client.end(lease, items=[b"%d" % number], more=True)
@@ -210,7 +210,7 @@ async def life(client: Client, clock: FakeClock) -> AsyncIterator[Any]:
         yield await client.items(limit=3)
         clock.advance(1)
     yield await client.frontier.items_done("out", "me", SinkProgress(2))
-    for told in (client.items, client.frontier.dead, client.frontier.workers, client.frontier.reap):
+    for told in (client.items, client.frontier.failures, client.frontier.workers, client.frontier.reap):
         yield await told()
     yield await client.frontier.revive("dns")
     lease, *_ = await client.lease("blocked", 1)
@@ -378,6 +378,26 @@ def _small_files() -> None:
 
 
 class TestRollback:
+    @pytest.mark.parametrize("brief", [True, False])
+    async def test_a_call_that_fails_while_it_reads_keeps_no_old_state_of_the_file(
+        self, path: Path, *, brief: bool
+    ) -> None:
+        """A query that was not read to its end would: as soon as another process writes, no transaction could begin."""
+
+        def fails_while_it_reads(_: object) -> None:
+            rows = connection_of(client).execute("SELECT name FROM sqlite_master")
+            raise LookupError(next(rows))
+
+        async with opened(path) as client:
+            await client.seeded(*NAMES)
+            with pytest.raises(FrontierError) as kept:
+                await store_of(client).run(fails_while_it_reads, brief=brief)
+            async with opened(path) as other:
+                await other.frontier.command(Command.PAUSE)
+            await asyncio.wait_for(client.frontier.command(Command.RESUME), 20)
+            await asyncio.wait_for(store_of(client).run(lambda _: None, brief=True), 20)
+            assert kept.value is not None
+
     async def test_a_job_that_was_not_begun_after_all_is_not_remembered(self, path: Path) -> None:
         async with opened(path) as first, opened(path) as second:
             connection = connection_of(first)
@@ -553,7 +573,7 @@ class TestBrief:
 
 
 class TestStaged:
-    @pytest.mark.parametrize("end", ["released", "lost", "dead", "done", "new run"])
+    @pytest.mark.parametrize("end", ["released", "lost", "failed", "done", "new run"])
     async def test_what_was_staged_is_gone_when_its_lease_is(self, path: Path, end: str) -> None:
         async with opened(path) as client:
             await client.seeded("a/1")
@@ -581,7 +601,7 @@ from skitter.model.job import JobSpec
 from skitter.model.lease import Work
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.request import Fingerprinter
-from skitter.model.worker import WorkerCard
+from skitter.model.worker import WorkerHeartbeat
 from skitter.model.request import Fingerprinter, Request
 
 async def main(path, worker, pages):

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from skitter.cluster import connect
-from skitter.errors import ClusterAwayError, ClusterError
+from skitter.errors import ClusterError, ClusterUnavailableError
 
 
 class RefusedError(Exception):
@@ -110,8 +110,8 @@ async def main(url: str, path: str, target: str, lifetime_seconds: str) -> None:
     while True:
         try:
             await count(url, GuardedFile(Path(path)), int(target), float(lifetime_seconds))
-        except ClusterAwayError:
-            # The server was away when this process began.
+        except ClusterUnavailableError:
+            # The server was unavailable when this process began.
             await asyncio.sleep(0.1)
         else:
             return

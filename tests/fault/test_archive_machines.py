@@ -69,7 +69,7 @@ def test_two_machines_have_an_archive_each(skitter, tmp_path, killed):
     if killed:
         status = skitter.json("status", *place)
         assert status["queued"] == status["leased"] == 0
-        ended(machine(skitter, other, "drain", "-o", "pages.warc.gz", *place))
+        ended(machine(skitter, other, "deliver", "-o", "pages.warc.gz", *place))
     first, second = pages(one / "pages.warc.gz"), pages(other / "pages.warc.gz")
     assert first
     assert second

@@ -137,7 +137,7 @@ def test_every_page_once_whatever_is_killed(skitter: Any, site: Site, pages: int
     found = [(item["page"], item["text"]) for item in skitter.lines("out.jsonl")]
     assert sorted(found) == [(n, f"/page/{n}") for n in range(pages)]
     report = json.loads(skitter.run("status", "--json").stdout)
-    assert report["dead"] == 0
+    assert report["failed"] == 0
     assert folders
     assert until(lambda: all(map(is_gone, folders)))
     if pages >= 300:

@@ -199,7 +199,7 @@ def test_a_page_that_kills_its_machine_every_time_is_dead_in_the_end(skitter, se
                 break
             assert process.returncode == -signal.SIGKILL
     status = skitter.json("status", *place[:4])
-    assert (status["state"], status["done"], status["dead"]) == ("finished", 99, 1)
+    assert (status["state"], status["done"], status["failed"]) == ("finished", 99, 1)
     assert status["errors"] == {"lost": 1}
     assert len(machines) == 7, "two losses among others, four alone, and one that finishes"
     assert time.monotonic() - began < 6 * LEASE_SECONDS

@@ -37,7 +37,7 @@ CRAWLS = 1
 CRAWL_SHARE = 12
 """Of so many cases `make soak` starts them for one."""
 TABLES = (
-    "jobs requests pages hosts addresses parked robots permits holds workers cards staged outbox sinks jars"
+    "jobs requests pages hosts addresses parked robots permits holds workers heartbeats staged outbox sinks jars"
     " distinct_urls"
 ).split()
 NEED_TABLES = ["ready_for", "needs"]

@@ -1,7 +1,7 @@
 """Crawls through egresses that redial and are killed: no page is lost, no attempt is charged, no address is foreign.
 
 The addresses are those of loopback: a redial takes the next one of a network of its own, and the server notes from
-where it is asked. ``max_attempts=1``: a page that is charged an attempt is dead.
+where it is asked. ``max_attempts=1``: a page that is charged an attempt has failed.
 """
 
 from __future__ import annotations
@@ -196,5 +196,5 @@ def test_egresses_that_redial_and_are_killed_harm_no_page(
     assert len(out) == len(set(out))
     assert set(out) == {path for _, _, path in web.seen} - {"/robots.txt"}
     status = skitter.json("status", "--frontier", frontier, "--job", "j")
-    assert (status["dead"], status["done"]) == (0, len(out)), "no page was charged an attempt"
+    assert (status["failed"], status["done"]) == (0, len(out)), "no page was charged an attempt"
     assert "egress:" not in (skitter.folder / "crawl.jsonl").read_text() + error, "no password is told"

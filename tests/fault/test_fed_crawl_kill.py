@@ -174,7 +174,7 @@ def test_one_node_of_a_cluster_after_the_other_is_killed(skitter, services):
             crawl = FedCrawl(skitter, broker, sorted(web.expected().done), random.Random(3))
             kills = [node.kill for node in cluster.nodes]
             starts = [node.start for node in cluster.nodes]
-            # The node is dead while the next portion is put and read, and back before the next one is killed.
+            # The node has failed while the next portion is put and read, and back before the next one is killed.
             outcome = crawl.run([step for pair in zip(kills, starts, strict=True) for step in pair])
         assert outcome[:4] == (0, 0, 0, 5 * 600)
         assert outcome.longest_gap_seconds < 10

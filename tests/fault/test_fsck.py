@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from rig.faults_in_file import IN_FILE, IN_RECRAWLED_FILE, RECRAWLED, Plant, key_of
-from rig.faults_in_redis import ACROSS_SHARDS, IN_REDIS, WHOLE_JOB, WITH_SETTINGS, lua
+from rig.faults_in_file import IN_FILE, IN_RECRAWLED_FILE, RECRAWLED, Plant, host_with, job_with, key_of
+from rig.faults_in_redis import ACROSS_SHARDS, IN_REDIS, WHOLE_JOB, WITH_SETTINGS, host_lua, job_lua, lua
 from rig.job_at_work import HOSTS, JOB, Fault, JobAtWork
 
 from skitter.app.views.fsck import check_job
@@ -28,7 +28,7 @@ from skitter.frontier.redis.jobs import prefixes_of
 from skitter.frontier.redis.shards.shard_set import shard_number
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.consistency import CODES
-from skitter.model.host import Phase
+from skitter.model.host import Halt, Phase
 from skitter.model.request import Fingerprinter, Request
 from skitter.redis_driver.address import parse_address
 from skitter.testing.clock import FakeClock
@@ -47,7 +47,7 @@ async def goes_on(job: JobAtWork, before: set[str]) -> None:
     counts = await job.frontier.counts()
     assert [url for url, times in Counter(done).items() if times > 1] == []
     # What has ended before is not crawled again. The queue of the last host dies, or is crawled.
-    ended = before | {f"{job.key_of(0)}/{name}" for name in ("dead", "excluded", "redirected")}
+    ended = before | {f"{job.key_of(0)}/{name}" for name in ("failed", "excluded", "redirected")}
     down = {url for url in job.urls if url.startswith(job.key_of(6))}
     assert set(done) - down == job.urls - ended - down
     assert (counts.unfinished, counts.seen) == (0, len(job.urls))
@@ -161,6 +161,26 @@ async def test_a_job_in_a_file_at_work_is_consistent(file: File) -> None:
 @pytest.mark.parametrize("name", IN_FILE)
 async def test_a_fault_in_a_file_is_found_and_mended(file: File, name: str) -> None:
     await found_and_mended_in_file(file, IN_FILE[name])
+
+
+async def test_a_host_in_a_file_that_is_given_up_and_not_marked_is_found_and_buried(file: File) -> None:
+    def plant(connection: sqlite3.Connection) -> None:
+        host_with(2, phase=Phase.FULL, halt=Halt.GIVEN_UP)(connection)
+        job_with(given_up_hosts="+1")(connection)
+
+    job = file.damage(plant)
+    await is_found(job.frontier, Fault("host_phase", plant))
+    await is_buried(job)
+
+
+async def is_buried(job: JobAtWork) -> None:
+    """What was queued at the third host fails with the next call that buries."""
+    try:
+        await job.frontier.reap()
+        assert (await job.frontier.report()).errors["given_up"] > 0
+        assert (await check_job(job.frontier)).findings == []
+    finally:
+        await job.frontier.close()
 
 
 @pytest.mark.parametrize("name", IN_RECRAWLED_FILE)
@@ -284,6 +304,14 @@ async def test_a_job_in_shards_at_work_is_consistent(shards: Keys) -> None:
     assert (report.findings, report.unchecked) == ([], [])
     assert report.checked["requests"] == len(job.urls)
     await job.frontier.close()
+
+
+async def test_a_host_in_redis_that_is_given_up_and_not_marked_is_found_and_buried(keys: Keys) -> None:
+    host = host_lua(2, "h[PHASE] = FULL h[HALT] = HALT_GIVEN_UP call('ZREM', RUN .. 'ready:57', key)")
+    plant = f"{host} {job_lua('J.given_up_hosts = 1')}"
+    job = await keys.damage(plant)
+    await is_found(job.frontier, Fault("host_phase", plant))
+    await is_buried(job)
 
 
 @pytest.mark.parametrize("name", [*IN_REDIS, *WHOLE_JOB])

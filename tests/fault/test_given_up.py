@@ -63,8 +63,8 @@ def test_who_is_killed_between_two_pieces_leaves_the_rest_to_others(url: str) ->
         return before, after, job.state
 
     before, after, state = asyncio.run(go_on())
-    assert 0 < before.dead < MANY
-    assert before.dead + before.queued == after.dead == MANY + 1
+    assert 0 < before.failed < MANY
+    assert before.failed + before.queued == after.failed == MANY + 1
     assert state is State.FINISHED
 
 

@@ -83,8 +83,8 @@ def test_a_good_host_keeps_half_its_speed_beside_hosts_whose_every_page_holds_th
     with served(WebSpec.plain(hosts=1 + bad_hosts, pages_per_host=good + 1, latency_seconds=0.15)) as web:
         alone = crawl(skitter, "alone", web.urls[:1], "--per-host", 1, good=good, bad=0)
         beside = crawl(skitter, "beside", web.urls, "--per-host", 1, good=good, bad=50)
-    dead = failed(skitter, "beside")
-    assert set(dead.values()) == {"callback"}
-    assert len(dead) == 50 * bad_hosts, "each of their pages has ended, with its reason"
+    failures = failed(skitter, "beside")
+    assert set(failures.values()) == {"callback"}
+    assert len(failures) == 50 * bad_hosts, "each of their pages has ended, with its reason"
     assert len(skitter.lines("beside.jsonl")) == good
     assert beside < 2 * alone

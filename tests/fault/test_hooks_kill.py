@@ -180,7 +180,7 @@ def test_every_decision_is_made_true_once(skitter, server, services, tmp_path, f
         "replace:another host": each,
         "retry:captcha": ATTEMPTS * each,
     }
-    assert (status["done"], status["redirected"], status["dead"]) == (1 + 3 * each, each, 5 * each)
+    assert (status["done"], status["redirected"], status["failed"]) == (1 + 3 * each, each, 5 * each)
     assert status["errors"] == {"dropped": 3 * each, "hook": 2 * each}
     base, other = f"http://127.0.0.1:{server.server_port}", f"http://localhost:{server.server_port}"
     expected = Counter(

@@ -111,12 +111,18 @@ class Node:
     def __init__(self, skitter: Any, *arguments: object) -> None:
         self._skitter = skitter
         self._arguments = arguments
-        self._log = (skitter.folder / f"{arguments[0]}.log").open("ab")
+        self._path = skitter.folder / f"{arguments[0]}.log"
+        self._log = self._path.open("ab")
         self.start()
 
     def start(self) -> None:
+        self._begun_at = self._path.stat().st_size
         streams = {"stdout": self._log, "stderr": self._log, "stdin": subprocess.DEVNULL}
         self.process = self._skitter.start(*self._arguments, **streams)
+
+    def has_joined(self) -> bool:
+        """It has a worker, so that it waits for a server that is unavailable; or it has ended."""
+        return b"worker.joined" in self._path.read_bytes()[self._begun_at :] or self.process.poll() is not None
 
     def kill(self) -> None:
         with suppress(ProcessLookupError):
@@ -184,6 +190,8 @@ def suffer(kind: str, size: Size, skitter: Any, server: OwnRedis, pages: PageSer
         nodes.append(Node(skitter, "worker", *job))
 
         def restart_redis() -> None:
+            # A node that is just being started does not wait for a server: it says that there is none.
+            wait_for(lambda: all(node.has_joined() for node in nodes), nodes)
             server.kill()
             server.start()
 

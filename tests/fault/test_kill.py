@@ -54,7 +54,7 @@ def crawl_under_kills(skitter, web, target: str, kills: int, seed: int, workers:
         ended = skitter.run("status", "--job", "j", "--json", code=None)
         if ended.returncode == 0:
             status = json.loads(ended.stdout)
-            parts = ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded")
+            parts = ("queued", "delayed", "leased", "done", "redirected", "failed", "excluded")
             assert sum(status[part] for part in parts) == status["seen"]
             assert status["done"] >= done, "a page that was done is not done any more"
             done = status["done"]
@@ -74,7 +74,7 @@ def test_killed_crawls_resume_to_the_same_results(skitter, target) -> None:
         expected = web.expected()
     assert Counter(read_urls(skitter.folder / target)) == Counter(expected.done)
     status = skitter.json("status", "--job", "j")
-    assert (status["done"], status["dead"]) == (len(expected.done), len(expected.dead))
+    assert (status["done"], status["failed"]) == (len(expected.done), len(expected.failed))
     assert status["state"] == "finished"
 
 

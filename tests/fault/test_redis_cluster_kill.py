@@ -55,7 +55,7 @@ def crawl_under_kills(skitter, cluster: RedisCluster, spec: WebSpec, kills: int,
     status = skitter.json("status", *place)
     assert (status["state"], status["exact"], status["leased"]) == ("finished", True, 0)
     assert status["done"] == len(expected.done)
-    assert status["seen"] == status["done"] + status["redirected"] + status["dead"] + status["excluded"]
+    assert status["seen"] == status["done"] + status["redirected"] + status["failed"] + status["excluded"]
 
 
 @pytest.mark.timeout(110)

@@ -62,5 +62,5 @@ def test_the_crawl_pauses_and_is_complete(
     status = skitter.json("status", *place)
     assert (status["state"], status["seen"]) == (
         "finished",
-        status["done"] + status["redirected"] + status["dead"] + status["excluded"],
+        status["done"] + status["redirected"] + status["failed"] + status["excluded"],
     )

@@ -75,7 +75,7 @@ async def test_a_replica_that_does_not_keep_up_is_waited_for(pair: Pair, caplog:
         (lease, _) = await client.lease()
         pair.replica.freeze()
         ending = asyncio.create_task(client.end(lease))
-        await said(caplog, "only 0 of 1 replicas keep up")
+        await said(caplog, "only 0 of 1 replicas are up to date")
         assert not ending.done()
         pair.replica.thaw()
         assert await ending, "it was sent once: a commit that is sent again is refused"
@@ -86,7 +86,7 @@ async def test_a_replica_that_does_not_keep_up_is_waited_for(pair: Pair, caplog:
 
 async def test_without_replicas_it_is_an_error_at_the_start(own_redis: Callable[..., OwnRedis]) -> None:
     async with connected(f"{own_redis(*IN_MEMORY).url}?wait_replicas=1") as frontier:
-        with pytest.raises(FrontierError, match="too few replicas that keep up: 0 of 1") as caught:
+        with pytest.raises(FrontierError, match="too few replicas that are up to date: 0 of 1") as caught:
             await frontier.begin(Client(frontier, "job", set()).spec())
     assert caught.value.exit_code == 3
     assert "wait_replicas" in caught.value.hint

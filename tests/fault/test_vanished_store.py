@@ -71,7 +71,7 @@ def test_a_file_that_vanishes_is_said_and_what_is_committed_is_delivered(
     _, told = process.communicate(timeout=60)
     assert process.returncode == 3, told
     error = told[told.index("error: the database of the job was deleted or replaced while it was open: ") :]
-    found = re.search(r"(\d+) items were delivered, (\d+) committed ones were not", error)
+    found = re.search(r"(\d+) items were delivered, and (\d+) committed items were not", error)
     assert found, told
     assert (int(found[1]), int(found[2])) == (len(skitter.lines("out.jsonl")), 0)
     assert "Traceback" not in told
@@ -102,7 +102,7 @@ def test_a_redis_that_is_emptied_is_said(skitter: Any, own_redis: Callable[..., 
     _, told = process.communicate(timeout=60)
     assert process.returncode == 3, told
     assert "error: the job vanished from Redis while it was in use" in told
-    found = re.search(r"at least (\d+) items were delivered before", told)
+    found = re.search(r"at least (\d+) items had been delivered", told)
     assert found, told
     assert int(found[1]) <= len(skitter.lines("out.jsonl"))
     assert "Traceback" not in told

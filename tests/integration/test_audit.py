@@ -25,6 +25,7 @@ from skitter.audit.mutations import MUTATIONS, SCHEDULE_ACTIONS, STORE_ACTIONS
 from skitter.cli import main
 from skitter.frontier.contract import Frontier, acting_for
 from skitter.model.audit import Actor
+from skitter.model.host import HostCommand
 from skitter.model.job import JobSpec
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter, Request
@@ -98,8 +99,11 @@ async def fail_the_seed(frontier: Frontier) -> None:
     (seeding,) = (await frontier.lease("w", 1)).leases
     await frontier.commit("w", [Outcome(lease=seeding, ending=Ending.DONE, links=seeds)])
     (page,) = (await frontier.lease("w", 1)).leases
-    await frontier.commit("w", [Outcome(lease=page, ending=Ending.DEAD, error_class="connect")])
+    await frontier.commit("w", [Outcome(lease=page, ending=Ending.FAILED, error_class="connect")])
     await frontier.tell("w", None)
+
+
+HOST = "http://127.0.0.1:9"
 
 
 class Expected(NamedTuple):
@@ -116,16 +120,20 @@ def steps_of_a_job(proxy: str, seed: str) -> list[tuple[tuple[object, ...], Expe
     return [
         (
             ("retry",),
-            Expected("retry", {"state": "finished", "dead": 1}, {"state": "running", "dead": 0, "retried": 1}),
+            Expected("retry", {"state": "finished", "failed": 1}, {"state": "running", "failed": 0, "retried": 1}),
         ),
         (("pause",), Expected("pause", {"state": "running"}, {"state": "paused"})),
         (("set", "delay_seconds=2"), Expected("set", {"delay_seconds": 0.0}, {"delay_seconds": 2.0})),
         (("add", "http://127.0.0.1:9/more"), Expected("add", {"queued": 1}, {"queued": 2, "added": 1})),
         (("fsck", "--repair"), Expected("fsck", {"state": "paused"}, {"state": "paused", "found": 0, "mended": 0})),
         (("resume",), Expected("resume", {"state": "paused"}, {"state": "running"})),
+        (("hosts", "pause", HOST), Expected("host.pause", {"queued": 2}, {"queued": 2, "was": "none"})),
+        (("hosts", "resume", HOST), Expected("host.resume", {"queued": 2}, {"queued": 2, "was": "paused"})),
         (("sessions", "import", "cookies.txt"), Expected("sessions.import", {}, {"held": {"the job's own": 1}})),
         (("proxies", "ban", proxy, "--seconds", 600), Expected("proxy.ban", banned | {"banned_seconds": 0.0}, banned)),
         (("proxies", "unban", proxy), Expected("proxy.unban", banned, banned | {"banned_seconds": 0.0})),
+        (("hosts", "give-up", HOST), Expected("host.give_up", {"queued": 2}, {"failed": 2, "was": "none"})),
+        (("retry",), Expected("retry", {"failed": 2}, {"failed": 0, "retried": 2})),
         (("stop",), Expected("stop", {"state": "running"}, {"state": "stopped", "reason": "command"})),
         (("submit", seed, *ONCE), Expected("begin", {"state": "stopped"}, {"state": "running", "begun": "resumed"})),
     ]
@@ -146,8 +154,8 @@ def test_every_command_that_changes_a_job_leaves_its_row_with_before_and_after(
         expected.append(row)
     if not store.claim:
         # Through a master it is a delivery like that of any worker.
-        console.run("drain", "-o", "out.jsonl", "--job", "j")
-        expected.append(Expected("drain", {}, {"delivered": 0, "rejected": 0}))
+        console.run("deliver", "-o", "out.jsonl", "--job", "j")
+        expected.append(Expected("deliver", {}, {"delivered": 0, "rejected": 0}))
     console.run("drop", "--job", "j")
     expected.append(Expected("drop", {"state": "running", "run": 1}, {}))
 
@@ -215,13 +223,22 @@ def test_what_no_command_does_alone_is_recorded_too(store: Store, capsys: pytest
         await recorded.open_intake("file:urls.txt", "reader")
         assert await recorded.close_intake("file:urls.txt", "reader"), "a reader's own, which is not recorded"
         assert not await recorded.ban_proxy("no-such", "", 5.0)
+        assert await recorded.command_host("http://never.example", HostCommand.PAUSE) is None
         with pytest.raises(Exception, match="nosuch"):
             await recorded.change_settings({"nosuch": 1})
 
     asyncio.run(_with(store, act))
     rows = Console(store, capsys).rows()[::-1]
-    assert [row["action"] for row in rows] == ["begin", "target.forget", "intake.close", "proxy.ban", "set"]
-    forgotten, closed, no_proxy, wrong = rows[1:]
+    assert [row["action"] for row in rows] == [
+        "begin",
+        "target.forget",
+        "intake.close",
+        "proxy.ban",
+        "host.pause",
+        "set",
+    ]
+    forgotten, closed, no_proxy, no_host, wrong = rows[1:]
+    assert no_host["outcome"].startswith("refused: ")
     assert (forgotten["before"], forgotten["after"]) == ({"targets": {"-": 0}}, {"targets": {}})
     assert (closed["before"], closed["after"]) == ({"open": True}, {"open": False})
     assert no_proxy["outcome"].startswith("refused: ")
@@ -231,8 +248,8 @@ def test_what_no_command_does_alone_is_recorded_too(store: Store, capsys: pytest
 def test_a_table_test_knows_every_action() -> None:
     """If this fails, an action is new: give the first test of this file a step for it."""
     tested = {"begin", "add", "revive", "command", "change_settings", "check_consistency", "ban_proxy", "add_cookies"}
-    assert set(MUTATIONS) == tested | {"close_sink", "close_intake"}
-    assert set(STORE_ACTIONS) == {"drop", "drain"}
+    assert set(MUTATIONS) == tested | {"close_sink", "close_intake", "command_host"}
+    assert set(STORE_ACTIONS) == {"drop", "deliver"}
     assert set(SCHEDULE_ACTIONS) == {"add", "change", "remove", "pause", "resume", "run"}
 
 
@@ -380,7 +397,7 @@ def test_rows_of_a_dropped_job_stay_and_its_file_goes_on(
     assert main(["audit", "--verify", "--head", head]) == 0
     (tmp_path / ".skitter" / "j.db-audit").unlink()
     assert main(["audit", "--verify", "--head", head]) == 1
-    assert "the noted head is not in the trail" in capsys.readouterr().out
+    assert "the given hash is not in the trail" in capsys.readouterr().out
 
 
 def test_an_exported_trail_is_verified_as_the_how_to_says(
@@ -404,12 +421,12 @@ def test_an_exported_trail_is_verified_as_the_how_to_says(
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--verify", "--head"), "which head"),
+        (("--verify", "--head"), "no hash given"),
         (("--head", "abc"), "only with --verify"),
-        (("--verify", "--job", "j"), "not together"),
-        (("--export", "--prune", "1d"), "not together"),
+        (("--verify", "--job", "j"), "cannot be combined"),
+        (("--export", "--prune", "1d"), "cannot be combined"),
         (("--since", "yesterday"), "not a duration"),
-        (("--frontier", "memory:"), "no audit trail there"),
+        (("--frontier", "memory:"), "this store has no audit trail"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(

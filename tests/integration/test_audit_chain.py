@@ -373,6 +373,6 @@ async def test_pages_of_rows_leave_nothing_out(place: Place) -> None:
         while page := await trails.rows(TrailFilter(limit=7, before=before)):
             seen += [(row.job, row.after["retried"], row.outcome) for row in page]
             before = page[-1].id
-        with pytest.raises(UsageError, match="not the id of a row"):
+        with pytest.raises(UsageError, match="unknown row id"):
             await trails.rows(TrailFilter(before="x"))
     assert seen == [(f"j{number}", number, "done") for number in range(24, -1, -1)]

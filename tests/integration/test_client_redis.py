@@ -49,3 +49,33 @@ async def test_ids_states_items_and_results(services: Any, tmp_path: Path) -> No
         assert await client.items(second) == []
         assert job in [view.job for view in await client.jobs()]
     assert await drop_job(url, job)
+
+
+async def test_jobs_and_hosts_are_steered(services: Any, tmp_path: Path) -> None:
+    url, job = services.need("redis")["url"], tmp_path.name
+    async with skitter.AsyncClient(url) as client:
+        await client.submit(["https://b.example/", *URLS], job=job, settings={"obey_robots": False})
+        assert (await client.pause(job)).state is State.PAUSED
+        assert (await client.resume(job)).state is State.RUNNING
+        await client.give_up_host(job, "https://b.example")
+        frontier = open_frontier(url, job, create=False)
+        leases = (await frontier.lease("w", 10)).leases
+        leases += (await frontier.lease("w", 10)).leases
+        await frontier.commit(
+            "w",
+            [
+                Outcome(lease=lease, ending=Ending.FAILED, error_class="timeout")
+                if lease.work is Work.PAGE
+                else Outcome(lease=lease, ending=Ending.DONE)
+                for lease in leases
+            ],
+        )
+        await frontier.close()
+        assert [host.key for host in await client.hosts(job)] == ["https://a.example", "https://b.example"]
+        assert [host.key for host in await client.hosts(job, "given_up")] == ["https://b.example"]
+        timed_out = {failed.url async for failed in client.failures(job, error_class="timeout")}
+        assert timed_out == set(URLS)
+        assert await client.retry(job, URLS[0]) == 1
+        assert await client.retry(job, error_class="timeout") == 1
+        assert (await client.stop(job)).state is State.STOPPED
+    assert await drop_job(url, job)

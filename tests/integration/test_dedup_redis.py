@@ -97,23 +97,24 @@ def test_a_count_in_redis_can_be_merged_also_from_another_slot(any_url: str, nam
 
 
 @pytest.mark.parametrize(
-    ("times", "capacity", "probes"),
+    ("times", "capacity", "rate", "probes"),
     [
-        (1, 10_000, 50_000),
-        (3, 4_000, 50_000),
-        pytest.param(1, 1_000_000, 10_000_000, marks=pytest.mark.soak),
-        pytest.param(3, 1_000_000, 10_000_000, marks=pytest.mark.soak),
+        # Keys differ from run to run, so the stated rate allows hundreds: with five, chance alone exceeds it.
+        (1, 10_000, 0.01, 50_000),
+        (3, 4_000, 0.01, 50_000),
+        pytest.param(1, 1_000_000, RATE, 10_000_000, marks=pytest.mark.soak),
+        pytest.param(3, 1_000_000, RATE, 10_000_000, marks=pytest.mark.soak),
     ],
 )
 def test_of_new_keys_no_more_than_the_stated_rate_are_taken_for_known(
-    url: str, name: str, times: int, capacity: int, probes: int
+    url: str, name: str, times: int, capacity: int, rate: float, probes: int
 ) -> None:
-    with RedisBloomFilter(url, name, capacity=capacity, error_rate=RATE) as seen:
+    with RedisBloomFilter(url, name, capacity=capacity, error_rate=rate) as seen:
         seen.add_many(new_keys(times * capacity))
-        assert sum(sum(seen.contains_many(new_keys(probes // 10))) for _ in range(10)) <= 1.1 * RATE * probes
+        assert sum(sum(seen.contains_many(new_keys(probes // 10))) for _ in range(10)) <= rate * probes
         stats = seen.stats()
         assert len(seen._state().record["items"]) == (1 if times == 1 else 2)
-        assert 0 < stats.implied_error_rate <= RATE / 2
+        assert 0 < stats.implied_error_rate <= rate / 2
         seen.drop()
 
 
@@ -220,7 +221,7 @@ def test_processes_add_the_same_keys_at_once_and_none_is_new_twice(
     if kind == "exact":
         assert len(new) == number
     else:
-        assert number * (1 - RATE) <= len(new) <= number
+        assert number - max(3, number * RATE) <= len(new) <= number
     assert all(process.returncode == 0 for process in processes)
 
 
@@ -238,16 +239,16 @@ def test_at_ninety_percent_of_the_capacity_it_says_so_once(
 
 def test_a_set_that_is_there_is_not_taken_for_another_kind_or_size(url: str, name: str) -> None:
     RedisBloomFilter(url, name, capacity=100).close()
-    with pytest.raises(UsageError, match=f"the set {name} is there already, and another one: bloom capacity=100 "):
+    with pytest.raises(UsageError, match=f"the set {name} already exists with other parameters: bloom capacity=100 "):
         RedisBloomFilter(url, name, capacity=200)
-    with pytest.raises(UsageError, match="another one: bloom"):
+    with pytest.raises(UsageError, match="with other parameters: bloom"):
         RedisExactSet(url, name)
-    with pytest.raises(UsageError, match="not a name of a set"):
+    with pytest.raises(UsageError, match="invalid name of a set"):
         RedisExactSet(url, "a}b")
 
 
 def test_a_filter_of_one_process_is_refused_before_a_set_of_many(url: str, name: str) -> None:
-    with RedisExactSet(url, name) as store, pytest.raises(UsageError, match="a filter that others do not fill"):
+    with RedisExactSet(url, name) as store, pytest.raises(UsageError, match="a shared set needs a shared Bloom filter"):
         LayeredSet(store, bloom=BloomFilter(capacity=10))
 
 
@@ -255,14 +256,14 @@ def test_a_set_that_was_dropped_is_an_error_and_not_an_empty_set(url: str, name:
     with RedisExactSet(url, name) as seen, RedisExactSet(url, name) as other:
         seen.add("a")
         other.drop()
-        with pytest.raises(DedupError, match=f"the set is gone: {name}"):
+        with pytest.raises(DedupError, match=f"the set no longer exists: {name}"):
             seen.add("a")
 
 
 def test_what_lies_there_and_is_something_else_is_an_error(url: str, name: str) -> None:
     with redis.Redis.from_url(url) as client:
         client.set(f"skitter:dedup:{{{name}}}:state", b"\xc1")
-        with pytest.raises(DedupError, match="was not written by this skitter"):
+        with pytest.raises(DedupError, match="was not written by this version of skitter"):
             RedisExactSet(url, name)
         client.delete(f"skitter:dedup:{{{name}}}:state")
         client.lpush(f"skitter:dedup:{{{name}}}:state", "x")

@@ -114,27 +114,27 @@ async def test_a_store_that_is_away_is_an_error_at_first_and_waited_for_later(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told: list[Event] = []
-    jobs, away = FleetJobs(lambda: [url], "disk", told.append), False
+    jobs, unavailable = FleetJobs(lambda: [url], "disk", told.append), False
     listing = module.list_jobs
 
     async def list_jobs(url: str) -> list[str]:
-        if away:
+        if unavailable:
             raise FrontierError("nobody answers")
         return await listing(url)
 
     monkeypatch.setattr(module, "list_jobs", list_jobs)
     key = await submit(url, "books")
-    away = True
+    unavailable = True
     with pytest.raises(FrontierError, match="nobody answers"):
         await jobs.look()
-    away = False
+    unavailable = False
     assert list((await jobs.look())[0]) == [key]
-    away = True
+    unavailable = True
     assert await jobs.look() == ({}, {})
     assert await jobs.look() == ({}, {})
-    away = False
+    unavailable = False
     assert list((await jobs.look())[0]) == [key]
-    assert [event.kind.name for event in told] == ["frontier.away", "frontier.back"]
+    assert [event.kind.name for event in told] == ["frontier.unavailable", "frontier.back"]
     await jobs.close()
 
 
@@ -161,7 +161,7 @@ async def test_one_file_that_cannot_be_read_hides_no_other(url: str, tmp_path: P
     damaged.write_bytes(b"no database" * 1000)
     jobs = FleetJobs(lambda: [f"sqlite:{damaged}", url], "disk", told.append)
     assert list((await jobs.look())[0]) == [good]
-    assert [event.kind.name for event in told] == ["frontier.away"]
+    assert [event.kind.name for event in told] == ["frontier.unavailable"]
     await jobs.close()
 
 

@@ -1,4 +1,5 @@
-"""A scheduler in this process, with commands that note their starts: clocks, lost claims, stores that are away."""
+"""A scheduler in this process, with commands that note their starts: clocks, lost claims, stores that are
+unavailable."""
 
 from __future__ import annotations
 
@@ -136,7 +137,7 @@ async def test_a_tick_is_left_to_the_next_scheduler_which_completes_it(bench: Be
             await schedules.run("news")
             await until(bench.started)
         (row,) = await schedules.history("news")
-        assert "its scheduler is gone" in row.reason
+        assert "its scheduler died" in row.reason
         assert await schedules.leader() == ""
         async with bench.scheduler("second"):
             await until(lambda: bench.told("schedule.tick_ended"))

@@ -58,7 +58,7 @@ async def test_a_page_that_cannot_be_had_says_why(frontier, kind, error_class):
     async with SyntheticWeb(spec) as web:
         expected = web.expected()
         urls = {
-            "http_4xx": [url for url, why in expected.dead.items() if why == error_class],
+            "http_4xx": [url for url, why in expected.failed.items() if why == error_class],
             "robots": expected.excluded,
         }
         with pytest.raises(FetchError) as raised:

@@ -242,7 +242,7 @@ async def test_an_error_of_a_worker_is_raised_after_the_others_have_stopped(
 
 async def test_workers_that_die_before_they_have_started_are_given_up(house: House) -> None:
     await house.leased()
-    with pytest.raises(BackendError, match="before they have started: exit code 7"):
+    with pytest.raises(BackendError, match="while they start: exit code 7"):
         await house.run(house.supervisor("os._exit(7)"))
 
 
@@ -317,7 +317,7 @@ async def test_a_silent_worker_is_replaced(house: House, monkeypatch: pytest.Mon
     await house.run(house.supervisor(HELLO + "live()\n", END, callback_seconds=1.0))
     assert any("died (silent for" in event for event in house.events)
     # Its loop has never turned, so no page can be named.
-    assert (await house.frontier.counts()).dead == 0
+    assert (await house.frontier.counts()).failed == 0
     assert (await house.frontier.counts()).queued == 2
 
 
@@ -342,9 +342,9 @@ async def test_a_page_that_holds_its_worker_for_too_long_is_dead_and_its_neighbo
     leases = await house.leased("stuck", "b", "c")
     # Not a word comes from it: as from a process whose interpreter is held.
     await house.run(house.supervisor(HELLO + on_loop(leases["stuck"]) + "spin()\n", END, callback_seconds=1.0))
-    (dead,) = await house.frontier.dead()
-    assert (dead.url, dead.error_class) == ("http://a.example/stuck", "callback")
-    assert "more than 1 s" in dead.error
+    (failed,) = await house.frontier.failures()
+    assert (failed.url, failed.error_class) == ("http://a.example/stuck", "callback")
+    assert "more than 1 s" in failed.error
     assert (await house.frontier.counts()).queued == 2
     assert [(await house.frontier.trace(leases[name].id)).losses for name in "bc"] == [0, 0], "nobody else is blamed"
     (host,) = (await house.frontier.report()).hosts
@@ -356,7 +356,7 @@ async def test_a_page_that_speaks_while_it_holds_the_loop_is_dead_too(house: Hou
     leases = await house.leased("stuck")
     beats = on_loop(leases["stuck"]) + "while True: say(beat=True); time.sleep(0.05)\n"
     await house.run(house.supervisor(HELLO + beats, END, callback_seconds=1.0))
-    assert [dead.url for dead in await house.frontier.dead()] == ["http://a.example/stuck"]
+    assert [failed.url for failed in await house.frontier.failures()] == ["http://a.example/stuck"]
 
 
 async def test_a_page_that_moved_on_meanwhile_is_not_dead(house: House) -> None:
@@ -365,7 +365,7 @@ async def test_a_page_that_moved_on_meanwhile_is_not_dead(house: House) -> None:
     await house.frontier.release([old])
     await house.frontier.lease("w1", 10)
     await house.run(house.supervisor(HELLO + on_loop(old) + "spin()\n", END, callback_seconds=1.0))
-    assert (await house.frontier.counts()).dead == 0
+    assert (await house.frontier.counts()).failed == 0
     assert (await house.frontier.counts()).queued == 1
 
 
@@ -373,7 +373,7 @@ async def test_a_page_that_moved_on_meanwhile_is_not_dead(house: House) -> None:
 async def test_a_loop_that_is_blocked_by_no_page_costs_no_page(house: House, noted: str) -> None:
     await house.leased("a")
     await house.run(house.supervisor(HELLO + noted + "live()\n", END, callback_seconds=1.0))
-    assert any("held by a callback" in event for event in house.events)
+    assert any("blocked by a callback" in event for event in house.events)
     assert (await house.frontier.counts()).queued == 1
 
 
@@ -399,8 +399,8 @@ async def test_a_page_is_not_blamed_for_a_thread_that_holds_the_interpreter(hous
     thread = "import re, threading\nthreading.Thread(target=re.match, args=('(?:a+)+$', 'a' * 60 + 'b')).start()\n"
     supervisor = house.supervisor(HELLO + on_loop(leases["innocent"]) + thread + "spin()\n", END, callback_seconds=1.5)
     await house.run(supervisor)
-    assert not any("is held by one page" in event for event in house.events)
-    assert (await house.frontier.counts()).dead == 0
+    assert not any("has been blocked by one page" in event for event in house.events)
+    assert (await house.frontier.counts()).failed == 0
     assert [(await house.frontier.trace(lease.id)).losses for lease in leases.values()] == [1, 1], "each is a suspect"
 
 
@@ -410,7 +410,9 @@ async def test_others_go_on_while_a_page_holds_its_worker(house: House, soon: No
     held = HELLO + pid + on_loop(leases["slow"]) + "spin()\n"
     running = asyncio.create_task(house.run(house.supervisor(held, WILLING.replace("w1", "w2"))))
     await house.heard("ready")
-    assert any("worker w1 is held by one page" in event and "3 leases are returned" in event for event in house.events)
+    assert any(
+        "worker w1 has been blocked by one page" in event and "3 leases are returned" in event for event in house.events
+    )
     held_pid = next(int(event.split()[1]) for event in house.events if event.startswith("pid"))
     niceness = os.getpriority(os.PRIO_PROCESS, 0)
     assert os.getpriority(os.PRIO_PROCESS, held_pid) == min(19, niceness + HELD_NICENESS), "it gives way to the others"
@@ -432,7 +434,7 @@ async def test_a_held_worker_that_comes_back_ends_its_page_and_nothing_is_said_a
     await house.run(house.supervisor(held, "say(hello='w2')\n" + END))
     assert "done" in house.events, "it is waited for after the others have ended"
     assert not any("died" in event for event in house.events)
-    assert (await house.frontier.counts()).dead == 0
+    assert (await house.frontier.counts()).failed == 0
 
 
 async def test_the_lease_of_a_held_page_is_renewed(house: House, soon: None) -> None:
@@ -465,7 +467,7 @@ async def test_where_callbacks_are_slow_a_slow_one_is_not_relieved(house: House,
     wait = f"while not os.path.exists({str(ended)!r}): time.sleep(0.01)\ntime.sleep(0.5)\n"
     second = "say(hello='w2')\n" + wait + on_loop(leases["second"]) + "spin(2.0)\n" + over
     await house.run(house.supervisor(first + f"open({str(ended)!r}, 'w')\n" + over, second))
-    assert sum("is held by one page" in event for event in house.events) == 1
+    assert sum("has been blocked by one page" in event for event in house.events) == 1
 
 
 async def test_only_so_many_held_workers_are_waited_for(
@@ -479,8 +481,10 @@ async def test_only_so_many_held_workers_are_waited_for(
     ]
     await house.run(house.supervisor(*scripts, END, callback_seconds=3.0))
     told = [event.split()[1:4] for event in house.events if event.startswith("worker")]
-    assert told[:3] == [["w0", "is", "held"], ["w1", "is", "held"], ["w0", "died", "(held"]], "the third has to wait"
-    assert {dead.error_class for dead in await house.frontier.dead()} == {"callback"}
+    assert told[:3] == [["w0", "has", "been"], ["w1", "has", "been"], ["w0", "died", "(blocked"]], (
+        "the third has to wait"
+    )
+    assert {failed.error_class for failed in await house.frontier.failures()} == {"callback"}
 
 
 async def test_a_supervisor_that_was_stopped_itself_blames_nobody(house: House) -> None:

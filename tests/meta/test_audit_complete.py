@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 from skitter.app.schedules import Schedules
-from skitter.audit.mutations import MUTATIONS, READING, SCHEDULE_ACTIONS, STORE_ACTIONS, WORKING
+from skitter.audit.mutations import MUTATIONS, READING, SCHEDULE_ACTIONS, STORE_ACTIONS, USERS_CHANGE, WORKING
 from skitter.cli import COMMANDS
 from skitter.frontier.contract import Frontier, FrontierBackend
 from skitter.frontier.http import wire
@@ -21,19 +21,22 @@ RECORDED = {
     "resume": {"command"},
     "stop": {"command"},
     "set": {"change_settings"},
+    "hosts": {"command_host"},
     "proxies": {"ban_proxy"},
     "sessions": {"add_cookies"},
     "fsck": {"check_consistency"},
     "drop": {"drop"},
-    "drain": {"drain"},
+    "deliver": {"deliver"},
     "schedule": set(SCHEDULE_ACTIONS),
     "scheduler": {"command", "add", "change"},
     "audit": {"audit.prune"},
+    # By the master that serves the users.
+    "user": {USERS_CHANGE},
 }
 """Commands that change what is stored, and by which mutations."""
 READ = set(
     "new list check shell fetch parse settings status failed items export why jobs logs serve egress plan completion"
-    " bench user".split()
+    " bench demo".split()
 )
 """Commands that change nothing of a job, or what no operator does: a master records for its clients, and an egress
 renews its own proxy."""
@@ -56,7 +59,7 @@ def test_what_an_operator_alone_may_do_through_a_master_is_recorded() -> None:
 def test_every_command_is_recorded_or_known_to_change_nothing() -> None:
     assert RECORDED.keys() | READ == set(COMMANDS), "say which mutations a new command makes"
     assert not RECORDED.keys() & READ
-    made = set().union(*RECORDED.values()) - {"audit.prune"}
+    made = set().union(*RECORDED.values()) - {"audit.prune", USERS_CHANGE}
     assert made == set(MUTATIONS) | set(STORE_ACTIONS) | set(SCHEDULE_ACTIONS)
 
 

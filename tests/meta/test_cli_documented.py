@@ -16,7 +16,7 @@ from skitter.spiders.scrapy_names import META, REFUSED, SETTINGS, WARNED, WARNED
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = (DOCS / "reference" / "cli.md").read_text(encoding="utf-8")
 FOREIGN_PAGE = (DOCS / "reference" / "foreign-settings.md").read_text(encoding="utf-8")
-SCRAPY_PAGE = (DOCS / "how-to" / "come-from-scrapy.md").read_text(encoding="utf-8")
+SCRAPY_PAGE = (DOCS / "how-to" / "migrate-from-scrapy.md").read_text(encoding="utf-8")
 SHARED = {"--frontier", "--job", "--json", "-v", "--verbose"}
 """Described once, under "Which job"."""
 
@@ -69,3 +69,13 @@ def test_foreign_settings_without_a_counterpart_are_documented() -> None:
 @pytest.mark.parametrize("name", sorted({*META, *REFUSED, *WARNED, *WARNED_METHODS, *SETTINGS}))
 def test_what_scrapy_gives_a_meaning_is_documented(name: str) -> None:
     assert re.search(rf"^\| .*`{name}`.* \| ", SCRAPY_PAGE, re.MULTILINE)
+
+
+def test_settings_of_scrapy_stand_in_the_table_that_says_whether_they_are_read() -> None:
+    read, not_read = (
+        SCRAPY_PAGE.partition("\n## Settings\n")[2].partition("\n## ")[0].split("have no corresponding setting")
+    )
+    table = "\n".join(line.split("|")[1] for line in read.splitlines() if line.startswith("|"))
+    assert {name for name in re.findall(r"`([A-Z_]+)`", table) if name in COUNTERPARTS} == set()
+    table = "\n".join(line.split("|")[1] for line in not_read.splitlines() if line.startswith("|"))
+    assert {name for name in re.findall(r"`([A-Z_]+)`", table) if name in {*FOREIGN, *SWITCHES, *TOGETHER}} == set()

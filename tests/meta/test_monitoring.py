@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import gen_reference
-from skitter.observe.metrics import DEAD_CLASSES, ERROR_CLASSES, JOB_METRICS, NODE_METRICS, OTHER
+from skitter.observe.metrics import ERROR_CLASSES, FAILED_CLASSES, JOB_METRICS, NODE_METRICS, OTHER
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy" / "monitoring"
@@ -42,7 +42,8 @@ def test_alert_rules_fire_stay_silent_and_resolve(services: Any, tmp_path: Path)
     promtool(services, "check", "rules", RULES)
     promtool(services, "test", "rules", TESTS)
     shutil.copytree(FOLDER, tmp_path / "monitoring")
-    (tmp_path / "monitoring" / "skitter-token").write_text("token")
+    for name in ("skitter-token", "skitter-metrics-token"):
+        (tmp_path / "monitoring" / name).write_text("token")
     promtool(services, "check", "config", tmp_path / "monitoring" / "prometheus.yml")
 
 
@@ -79,4 +80,4 @@ def test_every_class_of_errors_has_a_series_of_its_own() -> None:
     page = (ROOT / "docs" / "reference" / "errors.md").read_text(encoding="utf-8")
     documented = set(re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`[^|]*) \|", page, re.MULTILINE))))
     assert documented - {*ERROR_CLASSES} == set()
-    assert {*DEAD_CLASSES} - documented == {"lost", OTHER} & ({*DEAD_CLASSES} - documented)
+    assert {*FAILED_CLASSES} - documented == {"lost", OTHER} & ({*FAILED_CLASSES} - documented)

@@ -3,35 +3,55 @@
 from __future__ import annotations
 
 import inspect
+import re
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import python_reference
 import skitter
+import skitter.cluster
+import skitter.dedup
+import skitter.schedules
 import skitter.testing
 from skitter.extract.forms import Form
 from skitter.extract.selector import Selector, SelectorList
 from skitter.worker.page_visit import Failure
 
-# Crawlo has some of the same names, in a section of their own.
-OWN, _, REST = python_reference.PAGE.read_text(encoding="utf-8").partition("\n## Names of Crawlo\n")
-HEADINGS = [line.lstrip("# ") for line in (OWN + REST[REST.index("\n## ") :]).splitlines() if line[:3] == "###"]
+
+def test_the_python_pages_are_up_to_date() -> None:
+    made = python_reference.pages()
+    assert {path: path.read_text(encoding="utf-8") for path in python_reference.FOLDER.glob("*.md")} == made, (
+        "run `make docs`"
+    )
 
 
-def test_the_python_page_is_up_to_date() -> None:
-    assert python_reference.PAGE.read_text(encoding="utf-8") == python_reference.page(), "run `make docs`"
+@pytest.mark.parametrize(
+    ("file", "name"), [(page.file, name.rpartition(":")[2]) for page in python_reference.PAGES for name in page.names]
+)
+def test_public_name_has_one_entry(file: str, name: str) -> None:
+    lines = (python_reference.FOLDER / f"{file}.md").read_text(encoding="utf-8").splitlines()
+    assert lines.count(f"## {name}") == 1
 
 
-@pytest.mark.parametrize("name", [*skitter.__all__, *skitter.testing.__all__])
-def test_public_name_has_one_entry(name: str) -> None:
-    assert HEADINGS.count(name) == 1
+@pytest.mark.parametrize("module", [skitter.cluster, skitter.dedup, skitter.schedules, skitter.testing])
+def test_all_names_of_a_public_module_have_an_entry(module: ModuleType) -> None:
+    described = {name for page in python_reference.PAGES for name in page.names}
+    own = {f"{module.__name__}:{name}" for name in module.__all__ if name not in python_reference.error_names()}
+    assert own - described <= {"skitter.schedules:connect"}
+
+
+@pytest.mark.parametrize("name", python_reference.error_names())
+def test_every_exception_is_in_the_tree(name: str) -> None:
+    text = (python_reference.FOLDER / "exceptions.md").read_text(encoding="utf-8")
+    assert re.search(rf"^[ │├└─]*{name} ", text, re.MULTILINE)
 
 
 def test_a_public_name_without_an_entry_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(skitter, "__all__", [*skitter.__all__, "Novelty"])
     with pytest.raises(SystemExit, match=r"without an entry in .*: Novelty"):
-        python_reference.page()
+        python_reference.pages()
 
 
 @pytest.mark.parametrize(

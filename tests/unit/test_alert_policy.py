@@ -57,11 +57,11 @@ def test_a_figure_that_is_gone_resolves_and_a_rest_begins_the_time_anew() -> Non
     [
         ({}, "either above or below"),
         ({"above": 1, "below": 2}, "either above or below"),
-        ({"above": 1, "clears_at": 2}, "never be quiet"),
-        ({"below": 1, "clears_at": 0}, "never be quiet"),
+        ({"above": 1, "clears_at": 2}, "would fire again at once"),
+        ({"below": 1, "clears_at": 0}, "would fire again at once"),
         ({"above": 1, "pause": False}, "does nothing"),
-        ({"above": 1, "webhook": "ftp://x/"}, "no http or https URL"),
-        ({"above": 1, "name": "two words"}, "not a name"),
+        ({"above": 1, "webhook": "ftp://x/"}, "not an http or https URL"),
+        ({"above": 1, "name": "two words"}, "invalid alert name"),
         ({"above": 1, "sound": "loud"}, "unknown field"),
         ({"above": "much"}, "Expected"),
     ],
@@ -81,7 +81,7 @@ def test_figures_and_names_are_checked() -> None:
     with pytest.raises(SettingsError, match="no such figure: requests:queud") as raised:
         check_rules([rule(above=1, figure="requests:queud")])
     assert raised.value.hint == "did you mean requests:queued ?"
-    with pytest.raises(SettingsError, match="two alerts of one name"):
+    with pytest.raises(SettingsError, match="two alerts have the same name"):
         check_rules([rule(above=1), rule(below=1)])
     assert rule(above=1, job="shop-*").is_for("shop-1")
     assert not rule(above=1, job="shop-*").is_for("news")

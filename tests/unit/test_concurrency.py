@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+from typing import Any
 
 import pytest
 
-from skitter.concurrency import gather_or_cancel
+from skitter.concurrency import gather_or_cancel, wait_shielded
 
 
 async def test_results_come_in_the_order_of_the_calls() -> None:
@@ -42,3 +44,21 @@ async def test_when_one_fails_the_others_have_ended_before_it_is_raised() -> Non
     with pytest.raises(LookupError):
         await gather_or_cancel([goes_on(), fails()])
     assert ended.is_set()
+
+
+async def test_the_error_of_a_future_whose_waiter_was_cancelled_is_not_logged() -> None:
+    logged: list[dict[str, Any]] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, context: logged.append(context))
+    future = loop.create_future()
+    waiter = asyncio.create_task(wait_shielded(future))
+    await asyncio.sleep(0)
+    waiter.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiter
+    assert not future.done()
+    future.set_exception(LookupError())
+    await asyncio.sleep(0)
+    del future, waiter
+    gc.collect()
+    assert logged == []

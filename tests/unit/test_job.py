@@ -19,6 +19,6 @@ async def test_the_reasons_of_a_frontier_are_known(stopped: bool) -> None:
         assert (job.reason, job.seeding_problem) == (StopReason.COMMAND, "")
     else:
         (seed,) = (await frontier.lease("w", 1)).leases
-        outcome = Outcome(lease=seed, ending=Ending.DEAD, error_class="callback", error="anything at all")
+        outcome = Outcome(lease=seed, ending=Ending.FAILED, error_class="callback", error="anything at all")
         await frontier.commit("w", [outcome])
         assert (await frontier.job()).seeding_problem == "anything at all"

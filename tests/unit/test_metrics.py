@@ -57,7 +57,7 @@ def test_a_worker_counts_what_was_accepted_once() -> None:
     counters.part_committed(outcome(2, Ending.DONE, more=True, items=[record]), 0)
     batch = [
         outcome(1, Ending.DONE, items=[record, reject], tally={"bytes": 100, "duplicates": 4}),
-        outcome(2, Ending.DEAD, error_class="timeout", tally={"bytes": 50}),
+        outcome(2, Ending.FAILED, error_class="timeout", tally={"bytes": 50}),
         outcome(3, Ending.RETRY, error_class="never heard of"),
         outcome(4, Ending.DONE, items=[record], tally={"bytes": 999}),
         outcome(5, Ending.DONE, work=Work.ROBOTS, news=HostNews(latency_seconds=0.02)),
@@ -66,7 +66,7 @@ def test_a_worker_counts_what_was_accepted_once() -> None:
     counters.committed(batch, Committed(accepted=[True, True, True, False, True, True], new_links=3))
     found = values(counters)
     assert found["requests_total:done"] == 2
-    assert found["requests_total:dead"] == found["requests_total:retry"] == 1
+    assert found["requests_total:failed"] == found["requests_total:retry"] == 1
     assert found["errors_total:timeout"] == found["errors_total:other"] == 1
     assert found["refused_commits_total"] == 1
     assert found["items_total"] == 3

@@ -140,7 +140,7 @@ def test_an_engine_may_be_told_to_allow_everything() -> None:
 def test_ports_of_other_services_are_refused_also_where_private_addresses_are_allowed(port: int) -> None:
     for allow_private in (True, False):
         objection = Guard(allow_private=allow_private).objection("8.8.8.8", port)
-        assert objection == f"a port of another service ({port})"
+        assert objection == f"the port of another service ({port})"
 
 
 @pytest.mark.parametrize("port", [80, 81, 443, 591, 3000, 4443, 5000, 8000, 8008, 8080, 8443, 8888, 9000, 9443, 49152])
@@ -153,7 +153,7 @@ def test_a_typed_host_may_be_inside_but_not_move_there() -> None:
     assert guard.objection_to_trusted("intranet", "10.0.0.1") is None
     assert guard.objection_to_trusted("example.com", "8.8.8.8") is None
     assert guard.objection_to_trusted("example.com", "1.1.1.1") is None
-    assert "where a public one was before" in (guard.objection_to_trusted("example.com", "127.0.0.1") or "")
+    assert "which was a public one before" in (guard.objection_to_trusted("example.com", "127.0.0.1") or "")
     assert guard.objection_to_trusted("intranet", "10.0.0.2") is None
 
 

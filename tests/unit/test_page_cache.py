@@ -133,7 +133,7 @@ def test_a_folder_that_cannot_be_had_is_an_error_and_a_full_disk_is_not(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(SettingsError, match="no folder for a cache: cache_dir="):
+    with pytest.raises(SettingsError, match="the cache folder cannot be used: cache_dir="):
         PageCache(tmp_path / "file" / "pages")
     cache = PageCache(tmp_path / "pages")
     # A file where a folder is to be made: as good as a disk without room.
@@ -141,5 +141,5 @@ def test_a_folder_that_cannot_be_had_is_an_error_and_a_full_disk_is_not(
         (tmp_path / "pages" / f"{first:02x}").write_text("")
     fetcher = CachingFetcher(Counting(), cache)
     assert [asked(fetcher).status, asked(fetcher).status] == [200, 200]
-    assert caplog.text.count("pages are not kept") == 1
+    assert caplog.text.count("pages cannot be cached") == 1
     assert list(tmp_path.rglob("*.page*")) == []

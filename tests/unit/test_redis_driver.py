@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from redis import exceptions
 
-from skitter.errors import FrontierError, SinkAwayError, SinkError, UsageError
+from skitter.errors import FrontierError, SinkError, SinkUnavailableError, UsageError
 from skitter.frontier.redis.errors import explain
 from skitter.redis_driver.address import Address
 from skitter.redis_driver.errors import TROUBLES, CheckFailedError, Remedy, reply_code
@@ -65,7 +65,7 @@ def test_both_wait_for_what_waiting_helps_and_the_frontier_also_for_credentials(
     assert failure.passes == (remedy is not Remedy.CHANGE)
     refused = sink_of("redis://h#s")._explain(error)
     assert isinstance(refused, SinkError)
-    assert isinstance(refused, SinkAwayError) == (remedy is Remedy.WAIT)
+    assert isinstance(refused, SinkUnavailableError) == (remedy is Remedy.WAIT)
     assert failure.error.hint
     assert refused.hint
 

@@ -89,11 +89,11 @@ def test_a_wrong_action_is_an_error_of_who_makes_the_request(actions: Any, said:
     ("fields", "said"),
     [
         ({"render": 1}, "not int"),
-        ({"render": True, "method": "POST"}, "not of a POST request"),
-        ({"render": True, "form": {"a": "b"}}, "not of a POST request with a body"),
+        ({"render": True, "method": "POST"}, "not for a POST request"),
+        ({"render": True, "form": {"a": "b"}}, "not for a POST request with a body"),
         ({"render": True, "body": b"x"}, "with a body"),
         ({"render": True, "need": "gpu"}, "with need='gpu'"),
-        ({"actions": [Click("a")]}, "not of one without it"),
+        ({"actions": [Click("a")]}, "not for a request without it"),
     ],
 )
 def test_what_cannot_be_rendered_is_refused(fields: dict[str, Any], said: str) -> None:

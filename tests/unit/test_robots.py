@@ -337,7 +337,7 @@ def test_what_is_not_looked_at_forbids_and_says_so(monkeypatch: pytest.MonkeyPat
     rule = robots.deciding("https://a.example/a")
     assert rule is not None
     assert not rule.allow
-    assert "too many rules with *, which are taken for Disallow: /" in str(rule)
+    assert "too many rules with *, which count as Disallow: /" in str(rule)
     # What a longer rule decides needs no look at the others, and what is forbidden already keeps its reason.
     assert robots.allows("https://a.example/b" + "c" * 100) is False
     monkeypatch.setattr(module, "MAX_WORK", MAX_WORK)
@@ -354,7 +354,7 @@ def test_more_rules_than_are_kept_forbid_everything_and_exactly_as_many_do_not()
     crowded = Robots.parse(text + "\nAllow: /x", AGENT)
     rule = crowded.deciding("https://a.example/x")
     assert rule is not None
-    assert str(rule) == (f"robots.txt line 2: more than {MAX_RULES} rules, which are taken for Disallow: / (group: *)")
+    assert str(rule) == (f"robots.txt line 2: more than {MAX_RULES} rules, which count as Disallow: / (group: *)")
     # Rules for others do not count.
     assert Robots.parse("User-agent: other\n" + text + "\nUser-agent: skitter\nAllow: /", AGENT).allows(
         "https://a.example/7"

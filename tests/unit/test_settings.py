@@ -113,7 +113,7 @@ def test_an_unknown_name_is_an_error_with_the_nearest_one() -> None:
 def test_an_unknown_name_that_is_like_none_brings_the_nearest_there_are() -> None:
     with pytest.raises(SettingsError) as caught:
         made(zzz=1)
-    assert caught.value.hint.startswith("settings with the nearest names: ")
+    assert caught.value.hint.startswith("settings with similar names: ")
     assert set(caught.value.hint.partition(": ")[2].split(", ")) <= set(names())
 
 

@@ -29,7 +29,7 @@ from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.page_record import PageRecord, Visit
 from skitter.model.request import Entry, Fingerprinter, Request
 from skitter.model.session import Cookie, CookieNews, JarRef
-from skitter.model.worker import WorkerCard
+from skitter.model.worker import WorkerHeartbeat
 from skitter.node.supervisor import FAILURES
 from skitter.settings import Settings
 
@@ -90,7 +90,7 @@ def seed_of(port: int) -> str:
 
 
 async def fill(frontier: Frontier, port: int, *, needs: bool = True) -> None:
-    """Requests in every place, leases of each kind, a staged item, items for a sink, hosts, robots, cards.
+    """Requests in every place, leases of each kind, a staged item, items for a sink, hosts, robots, heartbeats.
 
     ``needs``: also requests that need what no worker of a crawl has, so that it would not end.
     """
@@ -105,9 +105,9 @@ async def fill(frontier: Frontier, port: int, *, needs: bool = True) -> None:
     ]
     others = [entry(Request(f"http://localhost:{port}/{n}", seed=n == 0)) for n in range(4)]
     down = [entry(Request(f"http://127.0.0.2:{port}/{n}", priority=-9)) for n in range(2)]
-    card = WorkerCard(host_name="elsewhere", pid=1, version="0", doing="fetching", started_at=1.0)
+    heartbeat = WorkerHeartbeat(host_name="elsewhere", pid=1, version="0", doing="fetching", started_at=1.0)
     for worker in _WORKERS:
-        await frontier.tell(worker, card)
+        await frontier.tell(worker, heartbeat)
     await frontier.count_distinct(b"\x00\x07\x01\x00\x08\x02")
     cookies = [Cookie("sid", "1", "localhost"), Cookie("csrf", "2", "localhost", expires=2_000_000_000)]
     await frontier.add_cookies(
@@ -117,7 +117,7 @@ async def fill(frontier: Frontier, port: int, *, needs: bool = True) -> None:
         "": {"ending": Ending.DONE, "status": 200, "links": [*links, *others, *down], "tally": {"bytes": 1000}},
         "done": {"ending": Ending.DONE, "status": 200, "items": [NewItem(encode_item({"name": n})) for n in range(3)]},
         "missing": {
-            "ending": Ending.DEAD,
+            "ending": Ending.FAILED,
             "status": 404,
             "error_class": "http_4xx",
             "error": "HTTP 404",
@@ -281,7 +281,7 @@ def commands(frontier: str, port: int) -> list[tuple[str, ...]]:
         ("add", f"{seed}more", *place),
         ("retry", *place),
         ("stop", *place),
-        ("drain", "-o", TARGET, *place),
+        ("deliver", "-o", TARGET, *place),
     ]
     return [*reading, *((*words, "--json") for words in reading if words[0] != "items"), *writing]
 
@@ -323,7 +323,7 @@ async def work(frontier: Frontier) -> list[str]:
 
     await ask(frontier.begin(spec_of(1), sinks=[TARGET]))
     for _ in range(2):
-        await ask(frontier.tell("w", WorkerCard()))
+        await ask(frontier.tell("w", WorkerHeartbeat()))
         await ask(frontier.count_distinct(b"\x00\x07\x03"))
         await ask(frontier.distinct_urls())
         await ask(frontier.jars([JarRef("", "localhost"), JarRef("alice", "localhost")]))

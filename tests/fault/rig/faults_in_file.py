@@ -95,10 +95,12 @@ _QUEUED = "(SELECT min(number) FROM requests WHERE place = 0 AND id NOT IN (SELE
 IN_FILE: dict[str, Fault] = {
     **{
         f"one more {name}": Fault("count", job_with(**{name: "+1"}))
-        for name in ("queued", "delayed", "leased", "done", "redirected", "dead", "excluded")
+        for name in ("queued", "delayed", "leased", "done", "redirected", "failed", "excluded")
     },
     "one less queued": Fault("count", job_with(queued="-1")),
     "a class of errors forgotten": Fault("errors_count", job_with(errors={})),
+    "paused hosts": Fault("halted_count", job_with(paused_hosts="+1")),
+    "hosts given up": Fault("halted_count", job_with(given_up_hosts="+1")),
     "parked hosts": Fault("parked_count", job_with(parked="+1")),
     "one more open intake": Fault("intakes_count", job_with(intakes="+1")),
     "an open intake forgotten": Fault("intakes_count", job_with(intakes=0)),
@@ -180,7 +182,7 @@ IN_FILE: dict[str, Fault] = {
     "permits with a gap": Fault("permit", sql("UPDATE permits SET number = 9 WHERE number = 2")),
     "a robots.txt missing": Fault("robots", sql("DELETE FROM robots WHERE host = ?", key_of(2))),
     "a robots.txt of another version": Fault("robots", host_with(2, robots_version=1)),
-    "a card of nobody": Fault("worker_card", sql("DELETE FROM workers WHERE worker = 'w1'")),
+    "a heartbeat of nobody": Fault("worker_heartbeat", sql("DELETE FROM workers WHERE worker = 'w1'")),
     "a value that cannot be read": Fault("unreadable", sql("UPDATE requests SET history = x'c1'"), mendable=False),
     "a record that cannot be read": Fault("unreadable", sql("UPDATE jobs SET record = x'c1'"), mendable=False),
     "a request of no host": Fault("unreadable", sql("UPDATE requests SET host = 999 WHERE place = 1"), mendable=False),

@@ -65,11 +65,13 @@ _SEEN = "for n = 0, J.seen.buckets - 1 do call('SREM', RUN .. 'seen:' .. n, deci
 IN_REDIS: dict[str, Fault] = {
     **{
         f"one more {name}": Fault("count", job_lua(f"J.{name} = J.{name} + 1"))
-        for name in ("queued", "delayed", "leased", "done", "dead", "excluded")
+        for name in ("queued", "delayed", "leased", "done", "failed", "excluded")
     },
     "one more redirected": Fault("ended_count", job_lua("J.redirected = J.redirected + 1"), mendable=False),
     "a class of errors forgotten": Fault("errors_count", "call('DEL', RUN .. 'errors')"),
     "a class of errors of none": Fault("errors_count", "call('HSET', RUN .. 'errors', 'tls', 4)"),
+    "paused hosts": Fault("halted_count", job_lua("J.paused_hosts = 7")),
+    "hosts given up": Fault("halted_count", job_lua("J.given_up_hosts = 7")),
     "parked hosts": Fault("parked_count", job_lua("J.parked = 7")),
     "a queue shown too long": Fault("crowded", job_lua("J.crowded['{2}'] = 77")),
     "next_seq in use": Fault("sequence", job_lua("J.next_seq = 3")),
@@ -159,9 +161,9 @@ IN_REDIS: dict[str, Fault] = {
     ),
     "delayed until another time": Fault("request_index", row_lua("DELAYED", "call('ZADD', RUN .. 'delayed', 5, id)")),
     "suspect, and in no index": Fault("no_place", "call('DEL', RUN .. 'suspects')"),
-    "dead, and not in the list": Fault("no_place", row_lua("DEAD", "call('ZREM', RUN .. 'dead', id)")),
-    "dead, and not in that of its class": Fault(
-        "no_place", row_lua("DEAD", "call('ZREM', RUN .. 'dead:' .. row[ERROR_CLASS], id)")
+    "failed, and not in the list": Fault("no_place", row_lua("FAILED", "call('ZREM', RUN .. 'failed', id)")),
+    "failed, and not in that of its class": Fault(
+        "no_place", row_lua("FAILED", "call('ZREM', RUN .. 'failed:' .. row[ERROR_CLASS], id)")
     ),
     "returned, and not in its queue": Fault(
         "no_place", row_lua("QUEUED", "call('ZREM', RUN .. 'returned:' .. row[HOST], returned_member(id, row))")
@@ -173,7 +175,7 @@ IN_REDIS: dict[str, Fault] = {
     "delayed, and its record is gone": Fault(
         "no_request", row_lua("DELAYED", "call('HDEL', RUN .. 'requests', id)"), mendable=False
     ),
-    "dead and delayed": Fault("two_places", row_lua("DEAD", "call('ZADD', RUN .. 'delayed', 5, id)")),
+    "failed and delayed": Fault("two_places", row_lua("FAILED", "call('ZADD', RUN .. 'delayed', 5, id)")),
     "queued twice": Fault("two_places", f"{_QUEUE_OF_2} call('LPUSH', queue, element)"),
     "queued and leased": Fault(
         "two_places",
@@ -240,7 +242,7 @@ WHOLE_JOB: dict[str, Fault] = {
     "finished with a queue": Fault("state", job_lua("J.state = 'finished'")),
     "a permit lost": Fault("permit", "call('LREM', RUN .. 'permits', 0, '{0}')"),
     "a permit of a host that is none": Fault("permit", "call('RPUSH', RUN .. 'permits', '{2}')"),
-    "a card of nobody": Fault("worker_card", "call('ZREM', BASE .. 'workers', 'w1')"),
+    "a heartbeat of nobody": Fault("worker_heartbeat", "call('ZREM', BASE .. 'workers', 'w1')"),
     "a seeding that is over": Fault(
         "lease_work", "call('HSET', RUN .. 'holds', 's', pack_hold(7, now, now, false, false, 'w2', '', ''))"
     ),

@@ -123,7 +123,7 @@ class FedCrawl:
     # ---- its lives
 
     def keep_running(self) -> None:
-        """Start it, unless it runs: it may have ended because the broker was away when it started."""
+        """Start it, unless it runs: it may have ended because the broker was unavailable when it started."""
         if self._process is not None and self._process.poll() is None:
             return
         with (self._folder / "crawl.log").open("a") as log:  # a pipe that nobody reads would fill

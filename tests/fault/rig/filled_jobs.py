@@ -11,7 +11,7 @@ from skitter.model.job import JobSpec
 from skitter.model.lease import Call
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter, Request
-from skitter.model.worker import WorkerCard
+from skitter.model.worker import WorkerHeartbeat
 
 SETTINGS = {"delay_seconds": 0.0, "per_host": 1000, "obey_robots": False}
 CLASSES = ("dns", "http_4xx", "callback")
@@ -36,8 +36,10 @@ async def _fill(url: str, job: str, failures: int, hosts: int, queued: int, work
         for batch in _batches(queued, hosts, "queued"):
             await frontier.add([identity.entry(Request(each, seed=True)) for each in batch])
         for number in range(workers):
-            card = WorkerCard(host_name=f"node{number % 20}", pid=number + 1, version="0", slots=16, in_flight=3)
-            await frontier.tell(f"node{number % 20}:{number + 1}:1", card)
+            heartbeat = WorkerHeartbeat(
+                host_name=f"node{number % 20}", pid=number + 1, version="0", slots=16, in_flight=3
+            )
+            await frontier.tell(f"node{number % 20}:{number + 1}:1", heartbeat)
         await frontier.tell("filler", None)
     finally:
         await frontier.close()
@@ -58,7 +60,7 @@ async def _fail(frontier: Frontier, number: int) -> None:
             error_class = CLASSES[lease.id % len(CLASSES)]
             traceback = f"Traceback (most recent call last):\n  {error_class} <script>alert(1)</script>"
             outcomes.append(
-                Outcome(lease=lease, ending=Ending.DEAD, error_class=error_class, error=traceback, status=404)
+                Outcome(lease=lease, ending=Ending.FAILED, error_class=error_class, error=traceback, status=404)
             )
         await frontier.commit("filler", outcomes)
         number -= len(leases)

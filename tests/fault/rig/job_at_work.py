@@ -12,7 +12,7 @@ from skitter.model.lease import ONCE, Call, Lease, Work
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.page_record import PageRecord
 from skitter.model.request import Fingerprinter, Request
-from skitter.model.worker import WorkerCard
+from skitter.model.worker import WorkerHeartbeat
 from skitter.policy.lost_leases import LOSSES_BEFORE_ALONE
 from skitter.settings import Settings
 from skitter.testing.clock import FakeClock
@@ -38,7 +38,7 @@ _QUEUE = {
     0: {
         100: "done1",
         99: "done2",
-        98: "dead",
+        98: "failed",
         97: "excluded",
         96: "redirected",
         95: "delayed",
@@ -84,7 +84,7 @@ class JobAtWork:
         await frontier.begin(JobSpec(name=JOB, spider="", settings=settings.job_wide()), sinks=SINKS)
         self._entry = Fingerprinter((await frontier.job()).secret).entry
         for worker in ("w1", "w2"):
-            await frontier.tell(worker, WorkerCard(host_name="elsewhere", pid=1, version="0", started_at=1.0))
+            await frontier.tell(worker, WorkerHeartbeat(host_name="elsewhere", pid=1, version="0", started_at=1.0))
         (seeding,) = (await frontier.lease("w1", 1)).leases
         await frontier.commit("w1", [Outcome(lease=seeding, ending=Ending.DONE, links=self._links())])
         items = [NewItem(b"\x81\xa1n\x01")] * 3
@@ -93,7 +93,7 @@ class JobAtWork:
         is_recrawled = self._settings.get("recrawl", "off") != "off"
         record = PageRecord(self.clock(), self.clock() + 9e6, 9e6, content_hash=b"hash") if is_recrawled else None
         await self._end("w1", "done2", page=record)
-        await self._end("w1", "dead", Ending.DEAD, status=404, error_class="http_4xx", error="HTTP 404")
+        await self._end("w1", "failed", Ending.FAILED, status=404, error_class="http_4xx", error="HTTP 404")
         await self._end("w1", "excluded", Ending.EXCLUDED, error_class="robots", error="robots.txt line 2")
         target = self._link(3, "target", -7)
         await self._end("w1", "redirected", Ending.REDIRECTED, status=301, links=[target])

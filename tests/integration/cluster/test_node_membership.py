@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from skitter.app.node_coordinator import check_coordinator, node_membership
-from skitter.errors import ClusterAwayError, UsageError
+from skitter.errors import ClusterUnavailableError, UsageError
 from skitter.node.node_membership import NodeMembership
 from skitter.observe.events import Event
 from skitter.settings import Run
@@ -118,6 +118,6 @@ def test_what_cannot_be_a_coordinator_of_nodes_is_refused(url: str) -> None:
 
 
 async def test_a_coordinator_that_is_away_at_the_start_is_an_error() -> None:
-    with pytest.raises(ClusterAwayError):
+    with pytest.raises(ClusterUnavailableError):
         async with node_membership(run_of("redis://127.0.0.1:1"), "j", lambda _: None):
             raise AssertionError("it has joined nothing")

@@ -1,4 +1,4 @@
-"""Three independent Redis servers keep the contract of locks, also while one of them is away."""
+"""Three independent Redis servers keep the contract of locks, also while one of them is unavailable."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from skitter.cluster import Held, connect
 from skitter.cluster.contract import Coordinator
 from skitter.cluster.redis_scripts import RedisScripts
 from skitter.cluster.redlock_coordinator import RedlockCoordinator, RedlockLocks
-from skitter.errors import ClusterAwayError, UsageError
+from skitter.errors import ClusterUnavailableError, UsageError
 from skitter.testing import CoordinatorPlace, LockContract
 
 LOCK = "skitter:cluster:{default}:lock:lock"
@@ -61,7 +61,8 @@ async def test_there_are_no_tokens_where_servers_forget(forgetful: RedlockPlace)
 
 
 async def held_by_all(place: RedlockPlace, held: Held) -> None:
-    """Wait until every server holds the lock for this holder: one that was away may have it for an earlier one."""
+    """Wait until every server holds the lock for this holder: one that was unavailable may have it for an earlier
+    one."""
     async with asyncio.timeout(30.0):
         while {server.say("HGET", LOCK, "owner") for server in place.servers} != {held.owner}:
             await asyncio.sleep(0.05)
@@ -90,9 +91,9 @@ async def test_without_a_majority_there_is_no_lock(place: RedlockPlace) -> None:
     async with place.cluster() as cluster:
         for server in place.servers[:2]:
             server.kill()
-        with pytest.raises(ClusterAwayError, match="too few servers answer: 1 of 3"):
+        with pytest.raises(ClusterUnavailableError, match="too few servers answer: 1 of 3"):
             await cluster.lock("lock").acquire(timeout_seconds=0.5)
-    with pytest.raises(ClusterAwayError):
+    with pytest.raises(ClusterUnavailableError):
         async with connect(place.url):
             pass
 
@@ -118,7 +119,7 @@ async def test_what_redlock_does_not_have_is_refused_with_what_has_it(place: Red
             with pytest.raises(UsageError, match="has no") as caught:
                 await call()
             assert "redis://" in caught.value.hint
-        with pytest.raises(UsageError, match="has no limits of speed"):
+        with pytest.raises(UsageError, match="has no rate limits"):
             cluster.rate("a", per_second=1)
 
 
@@ -148,7 +149,7 @@ async def test_while_it_is_not_known_whether_a_majority_keeps_its_writes_there_i
 
         async def silent(server: RedisScripts) -> bool:
             if server is not locks._servers[0]:
-                raise ClusterAwayError("no answer")
+                raise ClusterUnavailableError("no answer")
             return await asked(server)
 
         locks._is_durable = silent  # type: ignore[method-assign]

@@ -12,7 +12,7 @@ import pytest
 from skitter.cluster import Put, SessionState, sqlite_file
 from skitter.cluster.contract import Coordinator
 from skitter.cluster.sqlite_coordinator import SqliteCoordinator
-from skitter.errors import ClusterAwayError, ClusterError
+from skitter.errors import ClusterError, ClusterUnavailableError
 from skitter.testing import CoordinatorContract, CoordinatorPlace
 
 
@@ -114,7 +114,7 @@ async def test_a_process_that_is_stopped_in_a_transaction_suspends_the_others(
         assert await anext(states) == SessionState.CONNECTED
         other = sqlite3.connect(place.path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(ClusterAwayError, match="busy"):
+        with pytest.raises(ClusterUnavailableError, match="busy"):
             await cluster.read("key")
         async with asyncio.timeout(30):
             assert await anext(states) == SessionState.SUSPENDED

@@ -18,7 +18,7 @@ from rig.proxy import Proxy
 from own_coordinators import OwnZookeeper
 from skitter.cluster import connect
 from skitter.cluster.contract import SessionState
-from skitter.errors import ClusterAwayError, LockLostError
+from skitter.errors import ClusterUnavailableError, LockLostError
 
 # The first test may have to install the server.
 pytestmark = pytest.mark.timeout(900)
@@ -229,10 +229,10 @@ async def test_a_server_that_does_not_answer_never_blocks_the_loop(services, url
         finally:
             os.kill(pid, signal.SIGCONT)
         assert turns > 10
-        assert {type(answer) for answer in await reads} == {ClusterAwayError}
+        assert {type(answer) for answer in await reads} == {ClusterUnavailableError}
         async with asyncio.timeout(WAIT_SECONDS):
             while True:
-                with contextlib.suppress(ClusterAwayError):
+                with contextlib.suppress(ClusterUnavailableError):
                     assert await cluster.read("key") is None
                     break
 
@@ -248,7 +248,7 @@ async def test_a_held_lock_outlives_a_restart_of_the_server(services, root):
                 await asyncio.to_thread(server.start)
                 async with asyncio.timeout(WAIT_SECONDS):
                     while True:
-                        with contextlib.suppress(ClusterAwayError):
+                        with contextlib.suppress(ClusterUnavailableError):
                             await held.extend()
                             break
                         await asyncio.sleep(0.05)

@@ -129,12 +129,12 @@ def test_a_paused_job_lets_its_slice_go(slow):
 def test_a_finished_job_whose_output_is_away_is_not_over_and_has_no_use_for_a_slot(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     frontier = f"sqlite:{tmp_path}/jobs.db"
-    away = "redis://127.0.0.1:1/0#items"
+    unavailable = "redis://127.0.0.1:1/0#items"
     with served(WebSpec.plain(hosts=1, pages_per_host=2)) as web:
         with skitter.connect(frontier) as client:
-            client.submit(web.urls[0], job="away", output=away, settings={"allow_private": True})
-        config = SliceConfig(frontier=frontier, job="away", seconds=4, crawl="c")
+            client.submit(web.urls[0], job="unavailable", output=unavailable, settings={"allow_private": True})
+        config = SliceConfig(frontier=frontier, job="unavailable", seconds=4, crawl="c")
         ended = SliceRun(config, shutdown_fd=None, on_progress=lambda _: None).run()
         with skitter.connect(frontier) as client:
-            assert client.counts("away").done == 2
+            assert client.counts("unavailable").done == 2
     assert ended == Ended(over=False, idle=True)

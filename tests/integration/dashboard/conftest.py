@@ -43,7 +43,7 @@ class Watched:
         self.open_streams.discard(request)
 
     def _said(self, message: Any) -> None:
-        # A server that is away on purpose is told of by the browser itself.
+        # A server that is unavailable on purpose is told of by the browser itself.
         if message.type == "error" and "Failed to load resource" not in message.text:
             self.problems.append(message.text)
 

@@ -23,11 +23,12 @@ PAGES = {
     "submit": "#/submit",
     "schedules": "#/schedules",
     "schedule": "#/schedules/demo/nightly",
+    "schedule-form": "#/schedule-form?store=demo&name=nightly",
     "audit": "#/audit",
 }
-RULED = {"jobs", "overview", "failures", "settings", "schedule", "submit"}
+RULED = {"jobs", "overview", "failures", "settings", "schedule", "schedule-form", "submit"}
 """Pages that axe-core looks at in `make test`: each kind of element is on one of them."""
-HOSTILE_PAGES = ["#/jobs?search=hostile", HOSTILE, *(f"{HOSTILE}/{name}" for name in TABS)]
+HOSTILE_PAGES = ["#/jobs?search=hostile", HOSTILE, f"{HOSTILE}/hosts?kind=all", *(f"{HOSTILE}/{name}" for name in TABS)]
 
 
 def check_page(page: Any, *, rules: bool = True) -> None:
@@ -135,7 +136,9 @@ def test_a_job_is_steered_by_the_keyboard_alone(tab: Callable[..., Any], demo: A
     page.keyboard.press("?")
     page.get_by_role("dialog").get_by_text("Next row").wait_for()
     page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="hidden")
     page.keyboard.press("/")
+    page.wait_for_function("document.activeElement.tagName === 'INPUT'")
     page.keyboard.type("cata")
     page.locator("tbody tr").nth(1).wait_for(state="detached")
     page.keyboard.press("Escape")
@@ -158,7 +161,7 @@ def test_a_job_is_steered_by_the_keyboard_alone(tab: Callable[..., Any], demo: A
     page.keyboard.press("a")
     page.locator("tbody tr", has_text="pause").filter(has_text="catalogue").first.wait_for()
     page.get_by_role("button", name="Verify").press("Enter")
-    page.get_by_text("The trail is whole").wait_for()
+    page.get_by_text("The trail is intact").wait_for()
 
 
 def test_what_is_asked_before_a_job_is_stopped_and_begun_anew(tab: Callable[..., Any], demo: Any) -> None:
@@ -176,6 +179,22 @@ def test_what_is_asked_before_a_job_is_stopped_and_begun_anew(tab: Callable[...,
     page.get_by_role("dialog").get_by_role("button", name="Stop").click()
     page.get_by_role("button", name="Resume").wait_for()
     assert state_of(demo, "archive") == "stopped"
+
+
+def test_a_job_that_its_limit_stopped_resumes_with_a_larger_one(tab: Callable[..., Any], demo: Any) -> None:
+    demo.run(demo.limited_crawl("limited", 5))
+    page = tab(width=400).open("#/jobs/demo/limited")
+    page.get_by_role("button", name="Resume").click()
+    page.get_by_text("max_pages=5 is reached").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="detached")
+    assert state_of(demo, "limited") == "stopped"
+    page.get_by_role("button", name="Resume").click()
+    assert page.get_by_label("max_pages").input_value() == "10"
+    page.get_by_label("max_pages").fill("8")
+    page.get_by_role("dialog").get_by_role("button", name="Resume").click()
+    page.get_by_role("button", name="Pause").wait_for()
+    assert state_of(demo, "limited") == "running"
 
 
 def test_failures_are_found_and_tried_again(tab: Callable[..., Any], demo: Any) -> None:
@@ -199,6 +218,40 @@ def test_failures_are_found_and_tried_again(tab: Callable[..., Any], demo: Any) 
     assert demo.get("/jobs/failing")["queued"] == 63
 
 
+def test_a_host_is_paused_resumed_and_given_up(tab: Callable[..., Any], demo: Any) -> None:
+    watched = tab()
+    page = watched.open("#/jobs/demo/catalogue/hosts?kind=all")
+    rows = page.locator("tbody tr")
+    rows.nth(4).wait_for()
+    host = str(rows.nth(1).locator(".name").inner_text())
+    row = rows.filter(has=page.get_by_text(host, exact=True))
+    row.get_by_role("button", name="Pause").click()
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="detached")
+    assert demo.get("/jobs/catalogue")["paused_hosts"] == 0, "nothing is done that was not confirmed"
+    row.get_by_role("button", name="Pause").click()
+    page.get_by_role("dialog").get_by_role("button", name="Pause").click()
+    page.get_by_text(f"Paused: {host}").wait_for()
+    assert demo.get("/jobs/catalogue")["paused_hosts"] == 1
+    page.get_by_label("Show").select_option("paused")
+    rows.nth(1).wait_for(state="detached")
+    row.get_by_role("button", name="Resume").click()
+    page.get_by_role("dialog").get_by_role("button", name="Resume").click()
+    page.get_by_text("No hosts to show.").wait_for()
+    page.get_by_label("Show").select_option("all")
+    row.get_by_role("button", name="Give up").click()
+    page.get_by_role("dialog").get_by_role("button", name="Give up").click()
+    page.get_by_text(f"Given up: {host}").wait_for()
+    row.get_by_role("button", name="Resume").click()
+    page.get_by_role("dialog").get_by_role("button", name="Resume").click()
+    page.get_by_text(f"Resumed: {host}").first.wait_for()
+    assert demo.get("/jobs/catalogue")["errors"]["given_up"] > 0
+    chinese = tab(language="zh").open("#/jobs/demo/catalogue/hosts?kind=all")
+    chinese.locator("tbody tr").first.get_by_role("button", name="暂停").wait_for()
+    memory = tab().open("#/jobs/demo/catalogue/workers").locator('td[data-label="Memory"]').first
+    assert "MB" in memory.inner_text()
+
+
 def test_a_setting_is_changed_while_the_job_runs(tab: Callable[..., Any], demo: Any) -> None:
     page = tab().open("#/jobs/demo/catalogue/settings")
     page.get_by_role("button", name="Change delay_seconds", exact=True).click()
@@ -209,7 +262,7 @@ def test_a_setting_is_changed_while_the_job_runs(tab: Callable[..., Any], demo: 
     page.get_by_role("button", name="Change delay_seconds", exact=True).click()
     page.get_by_role("textbox", name="delay_seconds").fill("0.3")
     page.keyboard.press("Enter")
-    page.get_by_text("Changed while it ran").wait_for()
+    page.get_by_text("Changed while running").wait_for()
     assert demo.get("/jobs/catalogue")["changed_settings"]["delay_seconds"]["value"] == pytest.approx(0.3)
 
 
@@ -221,13 +274,13 @@ def test_a_job_is_submitted_fed_explained_checked_and_dropped(tab: Callable[...,
     page.get_by_role("button", name="Submit").click()
     page.get_by_role("heading", name="submitted").wait_for()
     page.get_by_role("button", name="Add URLs").click()
-    page.get_by_label("URLs, one a line").fill("https://example.com/more")
+    page.get_by_label("URLs, one per line").fill("https://example.com/more")
     page.get_by_role("dialog").get_by_role("button", name="Add URLs").click()
     page.get_by_text("Added: 1 new of 1").wait_for()
     page.get_by_role("link", name="Why").click()
     page.get_by_label("URL").fill("https://example.com/more")
     page.keyboard.press("Enter")
-    page.get_by_text("No worker is at the job.").wait_for()
+    page.get_by_text("No worker is running.").wait_for()
     page.get_by_role("link", name="Check").click()
     page.get_by_role("button", name="Check now").click()
     page.get_by_text("Consistent").wait_for()
@@ -235,7 +288,7 @@ def test_a_job_is_submitted_fed_explained_checked_and_dropped(tab: Callable[...,
     page.get_by_role("button", name="Drop").click()
     page.get_by_label("Type submitted to confirm").fill("another")
     page.keyboard.press("Enter")
-    page.get_by_text("another name was typed").wait_for()
+    page.get_by_text("the name does not match").wait_for()
     page.get_by_role("button", name="Drop").click()
     page.get_by_label("Type submitted to confirm").fill("submitted")
     page.keyboard.press("Enter")
@@ -250,11 +303,71 @@ def test_a_schedule_is_paused_run_and_removed(tab: Callable[..., Any], demo: Any
     page.get_by_role("button", name="Resume").click()
     page.get_by_role("button", name="Pause").wait_for()
     page.get_by_role("button", name="Run now").click()
-    page.get_by_text("a run was asked for").wait_for()
+    page.get_by_text("a run was requested").wait_for()
     page.get_by_role("button", name="Remove").click()
     page.get_by_role("dialog").get_by_role("button", name="Remove").click()
     page.wait_for_url("**/#/schedules")
     assert [row["name"] for row in demo.get("/schedules")["rows"]] == ["nightly"]
+
+
+def test_a_schedule_is_added_and_changed(tab: Callable[..., Any], demo: Any) -> None:
+    page = tab(width=400).open("#/schedules")
+    page.locator("body").press("n")
+    page.get_by_role("heading", name="New schedule").wait_for()
+    page.get_by_label("Name").fill("hourly")
+    page.get_by_label("Command").fill("export --job news")
+    page.get_by_label("Interval").fill("1h")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("users of a server cannot schedule this command").wait_for()
+    page.get_by_label("Command").fill("crawl https://example.com/ --job hourly -o 'two words.jsonl'")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_role("heading", name="hourly").wait_for()
+    page.get_by_text("every 1 h").wait_for()
+    page.get_by_role("link", name="Change").click()
+    page.get_by_role("heading", name="Change hourly").wait_for()
+    assert page.get_by_label("Command").input_value().endswith("-o 'two words.jsonl'")
+    page.get_by_label("Interval").fill("")
+    page.get_by_label("Cron expression").fill("30 6 * * 1")
+    page.get_by_label("Time zone").fill("Asia/Shanghai")
+    page.get_by_label("Retries").fill("3")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("30 6 * * 1").wait_for()
+    found = demo.get("/schedules/hourly")
+    assert (found["cron"], found["timezone"], found["retries"]) == ("30 6 * * 1", "Asia/Shanghai", 3)
+    assert found["command"][-1] == "two words.jsonl"
+    demo.run(demo.unschedule("hourly"))
+
+
+def test_proxies_sessions_and_intakes_are_shown_as_they_are(tab: Callable[..., Any], demo: Any) -> None:
+    """A crawl with two proxies, of which one is away, two sessions with cookies, and an intake with a bad line."""
+    proxy, away = demo.crawl_through_proxies("networked", pages=6)
+    page = tab(width=400).open("#/jobs/demo/networked/network")
+    rows = page.locator("table", has_text="Banned at").locator("tbody tr")
+    assert rows.count() == 2
+    good, bad = rows.filter(has_text=proxy), rows.filter(has_text=away)
+    told = {row["proxy"]: row for row in demo.get("/jobs/networked/proxies")["rows"]}
+    assert "Ready" in good.inner_text()
+    assert str(told[proxy]["answers"]) in good.inner_text()
+    assert told[away]["error"] in bad.inner_text()
+    good.get_by_role("button", name=f"Ban {proxy}").click()
+    page.get_by_label("Seconds").fill("600")
+    page.keyboard.press("Enter")
+    good.locator(".badge", has_text="Banned").wait_for()
+    good.get_by_role("button").click()
+    page.keyboard.press("Enter")
+    good.locator(".badge", has_text="Ready").wait_for()
+    sessions = page.locator("table", has_text="Logins").locator("tbody tr")
+    assert sessions.count() == len(demo.get("/jobs/networked/sessions")["rows"]) > 0
+    assert "shop.example" in sessions.first.inner_text()
+    check_page(page)
+    page.get_by_role("link", name="Intakes").click()
+    page.locator("tbody tr", has_text="urls.txt").wait_for()
+    (intake,) = demo.get("/jobs/networked/intakes")["rows"]
+    assert (intake["read"], intake["added"], intake["dead_letters"]) == (7, 6, 1)
+    cells = page.locator("tbody tr").locator("th, td").all_inner_texts()
+    assert cells[0] == intake["source"]
+    assert cells[-3:] == ["7", "6", "1"]
+    check_page(page)
 
 
 # ---- charts, and the stream of events

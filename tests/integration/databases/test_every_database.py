@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from skitter.errors import BadItemsError, SinkAwayError, SinkError, UsageError
+from skitter.errors import BadItemsError, SinkError, SinkUnavailableError, UsageError
 from skitter.model.item import Item
 from skitter.model.job import SinkProgress
 
@@ -189,10 +189,10 @@ def test_bytes_are_base64_as_in_files(place, run):
 def test_a_server_that_is_not_there_is_away(run, place):
     scheme = place.url.partition(":")[0]
     options = "?serverSelectionTimeoutMS=300" if place.kind == "mongodb" else ""
-    with pytest.raises(SinkAwayError) as away:
+    with pytest.raises(SinkUnavailableError) as unavailable:
         run(f"{scheme}://me:hush%20hush@127.0.0.1:1/items{options}#books").open()
-    assert "127.0.0.1:1" in str(away.value)
-    assert "hush" not in str(away.value) + away.value.hint
+    assert "127.0.0.1:1" in str(unavailable.value)
+    assert "hush" not in str(unavailable.value) + unavailable.value.hint
 
 
 @pytest.mark.parametrize("place", SERVERS, indirect=True)
@@ -200,7 +200,7 @@ def test_a_wrong_password_is_an_error_without_the_password(run, place):
     wrong = place.target.replace("pa55", "hush")
     with pytest.raises(SinkError) as error:
         run(wrong).open()
-    assert not isinstance(error.value, SinkAwayError)
+    assert not isinstance(error.value, SinkUnavailableError)
     assert "hush" not in f"{error.value}{error.value.hint}{error.value.__cause__}"
     assert error.value.hint
 
@@ -244,6 +244,6 @@ def test_whatever_a_spider_yields_is_there_once(place, run, records, page):
 def test_progress_of_a_table_that_is_gone_is_an_error(place, run):
     each = run(place.target).open().write({"n": 1})
     place.run("DROP TABLE {table}")
-    with pytest.raises(SinkError, match="gone"):
+    with pytest.raises(SinkError, match="missing"):
         each.open()
     assert each.progress == SinkProgress(1, b"1")

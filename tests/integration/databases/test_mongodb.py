@@ -14,7 +14,7 @@ import pymongo
 import pytest
 
 from own_databases import QUOTED, USER
-from skitter.errors import BadItemsError, SinkAwayError, SinkError, UsageError
+from skitter.errors import BadItemsError, SinkError, SinkUnavailableError, UsageError
 from skitter.sinks.databases.mongodb_sharding import document_ring
 
 pytestmark = pytest.mark.timeout(900)
@@ -159,7 +159,7 @@ def test_a_server_that_left_and_cannot_be_reached_is_waited_for(own_mongodb, run
     run(ring_of(servers, "?key=sku")).open().write(*books(40)).finish()
     servers[1].kill()
     options = "?key=sku&serverSelectionTimeoutMS=300"
-    with pytest.raises(SinkAwayError, match=str(servers[1].port)):
+    with pytest.raises(SinkUnavailableError, match=str(servers[1].port)):
         run(ring_of(servers[:1], options)).open()
     servers[1].start()
     run(ring_of(servers[:1], options)).open().finish()
@@ -182,7 +182,7 @@ def test_an_error_names_the_server_of_the_ring(own_mongodb, run):
     servers = [own_mongodb() for _ in range(2)]
     each = run(ring_of(servers, "?key=sku&serverSelectionTimeoutMS=300")).open().write(*books(20))
     servers[1].kill()
-    with pytest.raises(SinkAwayError, match=f"at 127.0.0.1:{servers[1].port}"):
+    with pytest.raises(SinkUnavailableError, match=f"at 127.0.0.1:{servers[1].port}"):
         each.write(*books(20))
     servers[1].start()
     each.write(*books(20)).finish()

@@ -10,7 +10,7 @@ from functools import partial
 import asyncpg
 import pytest
 
-from skitter.errors import BadItemsError, SinkAwayError, SinkError
+from skitter.errors import BadItemsError, SinkError, SinkUnavailableError
 
 # The first test may have to install a server.
 pytestmark = pytest.mark.timeout(900)
@@ -266,7 +266,7 @@ def test_a_schema_may_be_named(place, run):
     assert [row["n"] for row in place.run(f'SELECT n FROM s{place.table}."Strange name"')] == [1]
 
 
-# ---- away
+# ---- unavailable
 
 
 @pytest.mark.parametrize("place", ["sqlite"], indirect=True)
@@ -275,7 +275,7 @@ def test_a_file_that_another_program_holds_is_away(place, run, monkeypatch):
     each = run(place.target).open()
     holder = sqlite3.connect(place.url.removeprefix("sqlite:"), isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
-    with pytest.raises(SinkAwayError, match="busy"):
+    with pytest.raises(SinkUnavailableError, match="busy"):
         each.write({"n": 1})
     holder.execute("ROLLBACK")
     holder.close()
@@ -290,7 +290,7 @@ def test_a_table_that_somebody_locks_is_away(place, run, monkeypatch):
     loop = asyncio.new_event_loop()
     holder = loop.run_until_complete(asyncpg.connect(place.url))
     loop.run_until_complete(holder.execute(f"BEGIN; LOCK TABLE {place.table}"))
-    with pytest.raises(SinkAwayError, match="lock"):
+    with pytest.raises(SinkUnavailableError, match="lock"):
         each.write({"n": 2}, page=8)
     loop.run_until_complete(holder.close())
     loop.close()
@@ -308,7 +308,7 @@ def test_connections_that_are_cut_are_away_and_made_again(place, run):
             "SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND user = 'skitter'"
         ):
             place.run(f"KILL {number}")
-    with pytest.raises(SinkAwayError):
+    with pytest.raises(SinkUnavailableError):
         each.write({"n": 2}, page=8)
     each.write({"n": 2}, page=8).finish()
     assert sorted(row["n"] for row in place.rows()) == [1, 2]
@@ -341,10 +341,10 @@ def test_two_writers_that_begin_at_once_share_a_table(place, run):
 
 
 def again(call):
-    """As delivery does it: what is away is called again."""
+    """As delivery does it: what is unavailable is called again."""
     for _ in range(20):
         try:
             return call()
-        except SinkAwayError:
+        except SinkUnavailableError:
             continue
     return call()

@@ -6,7 +6,7 @@ import pytest
 
 from certificates import Authority
 from own_databases import KINDS
-from skitter.errors import SinkAwayError, SinkError
+from skitter.errors import SinkError, SinkUnavailableError
 
 # The first test may have to install a server.
 pytestmark = pytest.mark.timeout(900)
@@ -39,7 +39,7 @@ def test_a_certificate_of_a_stranger_is_refused(secured, run):
     kind, server, _, stranger = secured
     with pytest.raises(SinkError) as error:
         run(f"{server.url}?{MODES[kind][0].format(ca=stranger)}#over_tls").open()
-    assert not isinstance(error.value, SinkAwayError), "waiting would not help"
+    assert not isinstance(error.value, SinkUnavailableError), "waiting would not help"
     assert "certificate of the server is refused" in str(error.value)
     assert "=FILE" in error.value.hint
     assert "pa55" not in f"{error.value}{error.value.hint}"

@@ -65,12 +65,12 @@ class Resolver:
 
 @pytest.fixture
 def resolver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Resolver]:
-    resolver = Resolver()
+    resolver, others = Resolver(), threading.enumerate()
     monkeypatch.setattr(socket, "getaddrinfo", resolver.getaddrinfo)
     yield resolver
     resolver.answer_all()
     for thread in threading.enumerate():
-        if thread.name == "dns-lookup":
+        if thread.name == "dns-lookup" and thread not in others:
             # One that has just begun would ask the resolver of the next test.
             thread.join(20)
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from skitter.egress import proxy_server
 from skitter.egress.proxy_server import ProxyServer
 from skitter.egress.request_head import RefusedRequestError, basic, read_answer, read_request
 from skitter.errors import FetchError
@@ -145,6 +146,34 @@ async def test_half_an_answer_is_not_taken_for_a_whole_one(serve: Any, egress: A
     with pytest.raises(FetchError) as caught:
         await client.get(site.url())
     assert caught.value.error_class == "truncated"
+
+
+async def test_a_tunnel_is_idle_only_if_neither_side_sends(egress: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proxy_server, "IDLE_SECONDS", 0.5)
+
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Send for twice as long as a tunnel may be idle, and then nothing more."""
+        with contextlib.suppress(ConnectionError):
+            for number in range(10):
+                writer.write(b"%d" % number)
+                await asyncio.sleep(0.1)
+            await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(drip, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        client = await egress()
+        reader, writer = await asyncio.open_connection("127.0.0.1", client.port)
+        head = f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\nProxy-Authorization: ".encode()
+        writer.write(head + basic(USER, PASSWORD) + b"\r\n\r\n")
+        async with asyncio.timeout(20):
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+            assert await reader.readexactly(10) == b"0123456789"
+            # Now both are silent.
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+        writer.close()
 
 
 async def test_who_hangs_up_ends_the_request_to_the_server(serve: Any, egress: Any) -> None:

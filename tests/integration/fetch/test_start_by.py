@@ -20,7 +20,7 @@ def by(seconds: float) -> float:
 
 async def test_no_connection_is_begun_too_late(serve: Any, client: Any) -> None:
     site = await serve(serve.answer())
-    with pytest.raises(LateError, match="not at the socket in time"):
+    with pytest.raises(LateError, match="too late to be sent"):
         await client.get(site.url(), start_by=by(PAST))
     assert (site.connections, client.fetcher.in_flight) == (0, 0)
     assert (await client.get(site.url(), start_by=by(SOON))).status == 200

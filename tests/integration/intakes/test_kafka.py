@@ -11,7 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from own_streams import OwnKafka
-from skitter.errors import IntakeAwayError, IntakeError, UsageError
+from skitter.errors import IntakeError, IntakeUnavailableError, UsageError
 from skitter.intakes.contract import DeadLetter
 from skitter.intakes.kafka import intake as module
 from skitter.intakes.sources import intake_of, parse_source
@@ -208,8 +208,8 @@ def test_a_topic_is_made_with_its_partitions_where_somebody_asks_for_it(topic):
     name = f"{topic.name}-new"
     with pytest.raises(IntakeError) as error, reading(f"{topic.url}#{name}"):
         pytest.fail("it is not there")
-    assert not isinstance(error.value, IntakeAwayError)
-    assert "make the topic" in error.value.hint
+    assert not isinstance(error.value, IntakeUnavailableError)
+    assert "create the topic" in error.value.hint
     for _ in range(2):
         with reading(f"{topic.url}?partitions=4&replication=1#{name}"):
             assert len(topic.admin.list_topics(name).topics[name].partitions) == 4
@@ -235,7 +235,7 @@ def test_brokers_that_stand_still_are_away_and_nothing_hangs(services, monkeypat
             messages = take(intake, 20)
             server.freeze()
             began = time.monotonic()
-            with pytest.raises(IntakeAwayError):
+            with pytest.raises(IntakeUnavailableError):
                 intake.ack(messages)
             assert time.monotonic() - began < 45
             server.thaw()
@@ -243,7 +243,7 @@ def test_brokers_that_stand_still_are_away_and_nothing_hangs(services, monkeypat
                 try:
                     intake.open(b"")
                     break
-                except IntakeAwayError:
+                except IntakeUnavailableError:
                     assert time.monotonic() - began < 240
             topic.put(URLS[20])
             found = set()
@@ -270,6 +270,6 @@ def test_what_is_no_topic_is_a_usage_error(source):
 
 def test_a_server_that_is_not_there_is_away(monkeypatch):
     monkeypatch.setattr("skitter.kafka_driver.client.find_topic.__defaults__", (1.0,))
-    with pytest.raises(IntakeAwayError) as away, reading("kafka://me:hush@127.0.0.1:1#t"):
+    with pytest.raises(IntakeUnavailableError) as unavailable, reading("kafka://me:hush@127.0.0.1:1#t"):
         pytest.fail("it is not there")
-    assert "hush" not in f"{away.value}{away.value.hint}"
+    assert "hush" not in f"{unavailable.value}{unavailable.value.hint}"

@@ -11,7 +11,7 @@ import pytest
 import redis
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from skitter.errors import EventStreamAwayError, EventStreamError
+from skitter.errors import EventStreamError, EventStreamUnavailableError
 from skitter.event_streams.contract import EventMessage
 from skitter.event_streams.publisher import EventPublisher
 from skitter.event_streams.stream_urls import event_stream_of
@@ -63,10 +63,10 @@ def broker(services):
     ("kind", "key", "arguments", "kinds"),
     [
         ("topic", "#.job.begun", None, {"job.begun"}),
-        ("topic", "shop.example.#", None, {"job.begun", "frontier.away"}),
-        ("direct", "shop.example.frontier.away", None, {"frontier.away"}),
-        ("fanout", "", None, {"job.begun", "frontier.away"}),
-        ("headers", "", {"x-match": "all", "level": "warning"}, {"frontier.away"}),
+        ("topic", "shop.example.#", None, {"job.begun", "frontier.unavailable"}),
+        ("direct", "shop.example.frontier.unavailable", None, {"frontier.unavailable"}),
+        ("fanout", "", None, {"job.begun", "frontier.unavailable"}),
+        ("headers", "", {"x-match": "all", "level": "warning"}, {"frontier.unavailable"}),
     ],
 )
 def test_each_kind_of_exchange_routes_events(broker, kind, key, arguments, kinds):
@@ -94,7 +94,7 @@ def test_an_exchange_that_is_not_there_is_refused_or_declared(broker):
         EventPublisher(event_stream_of(f"{url}#{exchange}"), "shop"),
     ):
         pytest.fail("it must not begin")
-    assert not isinstance(error.value, EventStreamAwayError)
+    assert not isinstance(error.value, EventStreamUnavailableError)
     published(f"{url}?exchange_type=topic#{exchange}")  # nobody subscribes, which is no error
     channel.exchange_declare(exchange, "topic", durable=True, passive=True)
 
@@ -135,7 +135,7 @@ def test_a_stream_is_cut_at_its_length(services):
     assert runs(fields["data"] for fields in entries) == list(range(COUNT - len(entries) + 1, COUNT))
     assert (entries[-1]["job"], entries[-1]["event"], entries[-1]["level"]) == (
         "shop.example",
-        "frontier.away",
+        "frontier.unavailable",
         "warning",
     )
     with redis.Redis.from_url(server["url"]) as client:
@@ -147,9 +147,9 @@ def test_a_stream_is_cut_at_its_length(services):
 @pytest.mark.parametrize("url", ["amqp://me:hush@127.0.0.1:1#e", "redis://me:hush@127.0.0.1:1#e"])
 def test_a_server_that_is_not_there_is_away(url):
     stream = event_stream_of(url)
-    with pytest.raises(EventStreamAwayError) as away:
+    with pytest.raises(EventStreamUnavailableError) as unavailable:
         stream.open()
-    assert "hush" not in f"{away.value}{away.value.hint}"
+    assert "hush" not in f"{unavailable.value}{unavailable.value.hint}"
 
 
 def test_a_connection_that_was_cut_is_made_again(broker):

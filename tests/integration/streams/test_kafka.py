@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from skitter.errors import BadItemsError, SinkAwayError, SinkError, UsageError
+from skitter.errors import BadItemsError, SinkError, SinkUnavailableError, UsageError
 
 # The first test may have to install the server.
 pytestmark = pytest.mark.timeout(900)
@@ -181,17 +181,17 @@ def test_what_is_too_large_is_bad_and_the_rest_is_written(topic, run):
 
 def test_a_server_that_is_not_there_is_away(run, monkeypatch):
     monkeypatch.setattr("skitter.sinks.streams.kafka_transactions._SECONDS", 1.0)
-    with pytest.raises(SinkAwayError) as away:
+    with pytest.raises(SinkUnavailableError) as unavailable:
         run("kafka://me:hush@127.0.0.1:1#books").open()
-    assert "127.0.0.1:1" in str(away.value)
-    assert "hush" not in str(away.value) + away.value.hint
+    assert "127.0.0.1:1" in str(unavailable.value)
+    assert "hush" not in str(unavailable.value) + unavailable.value.hint
 
 
 def test_a_topic_that_is_not_there_is_an_error(topic, run):
     with pytest.raises(SinkError) as error:
         run(f"{topic.url}#no-{topic.name}").open()
-    assert not isinstance(error.value, SinkAwayError)
-    assert "make the topic" in error.value.hint
+    assert not isinstance(error.value, SinkUnavailableError)
+    assert "create the topic" in error.value.hint
 
 
 def test_progress_that_the_broker_does_not_know_is_an_error(topic, run):

@@ -10,7 +10,7 @@ import redis
 
 from certificates import Authority
 from own_redis import DURABLE, IN_MEMORY, free_port
-from skitter.errors import BadItemsError, SinkAwayError, SinkError, UsageError
+from skitter.errors import BadItemsError, SinkError, SinkUnavailableError, UsageError
 
 
 class Stream:
@@ -173,17 +173,17 @@ def test_items_go_over_tls_and_a_stranger_is_refused(own_redis, run, tmp_path):
     assert redis_server.say("XLEN", "books") == 1
     with pytest.raises(SinkError, match="certificate of the server is refused") as error:
         run(f"rediss://127.0.0.1:{port}?ca={stranger.file}&{own}#books").open()
-    assert not isinstance(error.value, SinkAwayError), "waiting would not help"
+    assert not isinstance(error.value, SinkUnavailableError), "waiting would not help"
 
 
 # ---- trouble
 
 
 def test_a_server_that_is_not_there_is_away(run):
-    with pytest.raises(SinkAwayError) as away:
+    with pytest.raises(SinkUnavailableError) as unavailable:
         run("redis://me:hush@127.0.0.1:1/0#books").open()
-    assert "127.0.0.1:1" in str(away.value)
-    assert "hush" not in str(away.value) + away.value.hint
+    assert "127.0.0.1:1" in str(unavailable.value)
+    assert "hush" not in str(unavailable.value) + unavailable.value.hint
 
 
 def test_a_server_that_comes_back_goes_on(own_redis, run):
@@ -191,7 +191,7 @@ def test_a_server_that_comes_back_goes_on(own_redis, run):
     each = run(f"{server.url}#books").open().write({"n": 1})
     items = each.items({"n": 2}, page=8)
     server.kill()
-    with pytest.raises(SinkAwayError):
+    with pytest.raises(SinkUnavailableError):
         each.sink.write(items)
     server.start()
     while server.say("PING") != "PONG":  # it is loading its data
@@ -208,7 +208,7 @@ def test_a_server_that_has_lost_its_data_is_an_error_and_no_hole(own_redis, run)
     server.start()
     with pytest.raises(SinkError, match="has lost") as error:
         each.sink.write(items)
-    assert not isinstance(error.value, SinkAwayError)
+    assert not isinstance(error.value, SinkUnavailableError)
     with pytest.raises(SinkError, match="has lost"):
         each.open()
     assert server.say("EXISTS", "books") == 0
@@ -218,7 +218,7 @@ def test_a_full_server_is_waited_for(own_redis, run):
     server = own_redis(*IN_MEMORY)
     each = run(f"{server.url}#books").open()
     server.say("CONFIG", "SET", "maxmemory", "1")
-    with pytest.raises(SinkAwayError, match="out of memory"):
+    with pytest.raises(SinkUnavailableError, match="out of memory"):
         each.write({"n": 1})
     server.say("CONFIG", "SET", "maxmemory", "0")
     each.write({"n": 1})
@@ -230,7 +230,7 @@ def test_a_wrong_password_is_an_error_without_the_password(own_redis, run):
     for written in ("", ":hush@"):
         with pytest.raises(SinkError) as error:
             run(f"redis://{written}127.0.0.1:{server.port}#books").open()
-        assert not isinstance(error.value, SinkAwayError)
+        assert not isinstance(error.value, SinkUnavailableError)
         assert "password" in error.value.hint
         assert "hush" not in f"{error.value}{error.value.hint}{error.value.__cause__}"
     run(f"redis://:pa55@127.0.0.1:{server.port}#books").open().write({"n": 1}).finish()

@@ -15,7 +15,7 @@ from skitter.fetch.engine import CurlFetcher
 from skitter.frontier.contract import Frontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.frontier.sqlite import sqlite_frontier
-from skitter.model.job import Dead, JobSpec, State
+from skitter.model.job import FailedRequest, JobSpec, State
 from skitter.model.url import canonical
 from skitter.settings import Settings
 from skitter.spiders.base import Spider
@@ -88,8 +88,8 @@ class Site:
         """The URLs of all records, in canonical form."""
         return [canonical(record["url"]) for record in await self.records()]
 
-    async def dead(self) -> dict[str, Dead]:
-        return {canonical(dead.url): dead for dead in await self.frontier.dead(limit=10_000)}
+    async def failures(self) -> dict[str, FailedRequest]:
+        return {canonical(failed.url): failed for failed in await self.frontier.failures(limit=10_000)}
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -28,7 +28,7 @@ async def test_a_crawl_ends_with_what_the_web_holds(site: Any, workers: tuple[st
         done = Counter(await site.done())
         assert set(done) == expected.done
         assert set(done.values()) == {1}
-        assert {url: dead.error_class for url, dead in (await site.dead()).items()} == expected.dead
+        assert {url: failed.error_class for url, failed in (await site.failures()).items()} == expected.failed
         counts = await site.frontier.counts()
         assert (counts.redirected, counts.excluded) == (expected.hops, len(expected.excluded))
         assert counts.unfinished == 0

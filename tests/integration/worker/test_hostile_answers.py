@@ -50,8 +50,8 @@ async def test_links_and_redirects_to_endless_names_cost_no_time(site: Any, host
     host.page("/1", "", f"Location: http://{escaped}/", status="302 Found")
     seconds = await crawled(site, host)
     assert (await site.frontier.report()).tally["skipped:too_long"] == 2
-    (dead,) = (await site.dead()).values()
-    assert (dead.error_class, "too_long" in dead.error) == ("redirect", True)
+    (failed,) = (await site.failures()).values()
+    assert (failed.error_class, "too_long" in failed.error) == ("redirect", True)
     # Usual: 0.1 s. It was 5 s.
     assert seconds < 2
 

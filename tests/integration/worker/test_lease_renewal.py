@@ -149,8 +149,8 @@ class Unwilling:
         self.renewed.set()
         return await self._source.renew(worker, leases)
 
-    async def tell(self, worker: str, card: Any) -> None:
-        await self._source.tell(worker, card)
+    async def tell(self, worker: str, heartbeat: Any) -> None:
+        await self._source.tell(worker, heartbeat)
 
     async def close(self) -> None:
         await self._source.close()

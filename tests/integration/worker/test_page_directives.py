@@ -90,13 +90,13 @@ async def test_a_reserved_page_gives_no_items(site: Any, host: Any) -> None:
 
 async def test_of_duplicates_the_canonical_page_is_kept(site: Any, host: Any) -> None:
     canonical = f"<link rel=canonical href={host.base}/shirt>"
-    host.page("/", page(a("/shirt?color=1"), a("/shirt?color=2"), a("/away")))
+    host.page("/", page(a("/shirt?color=1"), a("/shirt?color=2"), a("/unavailable")))
     for query in ("?color=1", "?color=2", ""):
         host.page(f"/shirt{query}", page(a("/more"), head=canonical))
-    host.page("/away", page(head="<link rel=canonical href=http://elsewhere.example/>"))
+    host.page("/unavailable", page(head="<link rel=canonical href=http://elsewhere.example/>"))
     host.page("/more", page())
     records, tally = await crawl(site, host, obey_canonical=True)
-    assert set(records) == {"/", "/shirt", "/away", "/more"}, "one that is out of scope is not waited for"
+    assert set(records) == {"/", "/shirt", "/unavailable", "/more"}, "one that is out of scope is not waited for"
     assert tally["withheld:canonical"] == 2
 
 

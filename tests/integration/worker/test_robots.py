@@ -24,15 +24,15 @@ def web(host: Any) -> str:
 
 
 async def ended(site: Any, seed: str, **settings: Any) -> tuple[int, int, int]:
-    """A whole crawl: done, excluded, dead."""
+    """A whole crawl: done, excluded, failed."""
     await site.begin([seed], **IMPATIENT | settings)
     await site.crawl("w1")
     counts = await site.frontier.counts()
     assert counts.unfinished == 0
-    return counts.done, counts.excluded, counts.dead
+    return counts.done, counts.excluded, counts.failed
 
 
-ALLOWED, OBEYED, DEAD = (3, 0, 0), (2, 1, 0), (0, 0, 1)
+ALLOWED, OBEYED, FAILED = (3, 0, 0), (2, 1, 0), (0, 0, 1)
 
 
 @ON_MEMORY
@@ -47,13 +47,13 @@ async def test_what_cannot_be_read_fetches_nothing_and_the_queue_can_be_revived(
     site: Any, host: Any, status: str
 ) -> None:
     host.page("/robots.txt", RULES, status=status)
-    assert await ended(site, web(host)) == DEAD, "dead, and never excluded"
+    assert await ended(site, web(host)) == FAILED, "failed, and never excluded"
     assert set(host.hits) == {"/robots.txt"}
     host.page("/robots.txt", RULES)
     assert await site.frontier.revive() == 1
     await site.crawl("w1")
     counts = await site.frontier.counts()
-    assert (counts.done, counts.excluded, counts.dead) == OBEYED
+    assert (counts.done, counts.excluded, counts.failed) == OBEYED
 
 
 async def hang_up(writer: asyncio.StreamWriter) -> None:
@@ -85,7 +85,7 @@ BROKEN_GZIP = (
 )
 async def test_half_an_answer_is_none(site: Any, host: Any, answer: Any) -> None:
     host.on("/robots.txt", answer)
-    assert await ended(site, web(host)) == DEAD
+    assert await ended(site, web(host)) == FAILED
     assert set(host.hits) == {"/robots.txt"}
 
 
@@ -166,7 +166,7 @@ async def test_a_redirect_without_a_place_is_no_file(site: Any, host: Any) -> No
 async def test_a_redirect_to_an_error_waits_as_the_error_would(site: Any, host: Any) -> None:
     host.page("/robots.txt", "", "Location: /r", status="302 Found")
     host.page("/r", "", status="500 Oops")
-    assert await ended(site, web(host)) == DEAD
+    assert await ended(site, web(host)) == FAILED
 
 
 # ---- once, and for how long

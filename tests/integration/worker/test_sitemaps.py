@@ -57,7 +57,7 @@ async def test_an_index_leads_to_gzip_text_and_feeds(site: Any, host: Any) -> No
     await crawled(site, host, [host.base + "/index.xml"])
     assert await fetched(site, host) == ["/1", "/2", "/3", "/4", "/5"], "and no record of a sitemap"
     counts = await site.frontier.counts()
-    assert (counts.done, counts.dead) == (10, 0), "a sitemap is a request that ends done"
+    assert (counts.done, counts.failed) == (10, 0), "a sitemap is a request that ends done"
 
 
 async def test_a_large_sitemap_is_committed_in_parts(site: Any, host: Any) -> None:
@@ -88,8 +88,8 @@ async def test_what_a_sitemap_lists_is_as_deep_as_a_seed(site: Any, host: Any) -
 async def test_a_sitemap_that_is_not_there_is_dead(site: Any, host: Any, status: str) -> None:
     host.page("/sitemap.xml", urlset([host.base + "/1"]), status=status)
     await crawled(site, host, [host.base + "/sitemap.xml"])
-    (dead,) = (await site.dead()).values()
-    assert dead.error_class == f"http_{status[0]}xx"
+    (failed,) = (await site.failures()).values()
+    assert failed.error_class == f"http_{status[0]}xx"
 
 
 @ON_MEMORY
@@ -97,16 +97,16 @@ async def test_a_sitemap_that_is_not_there_is_dead(site: Any, host: Any, status:
     ("body", "reason"),
     [
         ("<!DOCTYPE html><title>Oh</title>", "not a sitemap: a web page"),
-        ('<!DOCTYPE x [<!ENTITY e "x">]><urlset/>', "a sitemap with a DTD"),
-        (b"\x1f\x8b broken", "no sound gzip"),
+        ('<!DOCTYPE x [<!ENTITY e "x">]><urlset/>', "the sitemap has a DTD"),
+        (b"\x1f\x8b broken", "not a valid gzip"),
     ],
 )
 async def test_what_is_no_sitemap_is_dead_and_says_why(site: Any, host: Any, body: str | bytes, reason: str) -> None:
     host.page("/sitemap.xml", body)
     await crawled(site, host, [host.base + "/sitemap.xml"])
-    (dead,) = (await site.dead()).values()
-    assert dead.error_class == "sitemap"
-    assert reason in dead.error
+    (failed,) = (await site.failures()).values()
+    assert failed.error_class == "sitemap"
+    assert reason in failed.error
 
 
 @ON_MEMORY

@@ -12,8 +12,9 @@ import pytest
 
 from skitter.alert_rules import AlertRule
 from skitter.app import alert_delivery, alerts
-from skitter.app.alerts import alerts_watched
-from skitter.app.frontiers import open_frontier
+from skitter.app.alerts import alerts_watched, store_alerts_watched
+from skitter.app.frontiers import drop_job, open_frontier
+from skitter.model.audit import Actor
 from skitter.model.job import Command, State
 from skitter.observe import events
 from skitter.settings import Run
@@ -63,7 +64,9 @@ async def test_two_watchers_tell_once_and_the_next_tells_nothing_again(tmp_path:
         await frontier.command(Command.STOP)
         await until(lambda: len(told()) == 2)
     assert told() == ["firing", "resolved"]
-    assert [event.kind for event in seen] == [events.ALERT_FIRING, events.ALERT_RESOLVED]
+    assert [event.kind for event in seen] == [events.ALERT_FIRING, events.ALERT_RESOLVED], [
+        event.fields for event in seen
+    ]
     # Another alert shows that somebody watches again.
     always = rule(other, name="always", figure="run", above=0, only_running=False)
     async with alerts_watched(frontier, url, "j", Run(alerts=(rule(file), always)), seen.append):
@@ -105,3 +108,74 @@ async def test_a_job_that_no_rule_is_for_is_not_watched(tmp_path: Path) -> None:
     assert not seen
     assert not (tmp_path / "jobs.db-locks").exists()
     await frontier.close()
+
+
+class Files:
+    """A store with a file for each job."""
+
+    def __init__(self, folder: Path, names: list[str]) -> None:
+        self._folder = folder
+        self.names = names
+
+    async def jobs(self) -> list[str]:
+        return self.names
+
+    def url_of(self, job: str) -> str:
+        return f"sqlite:{self._folder / job}.db"
+
+    async def fill(self, job: str, *, command: Command | None = None) -> None:
+        frontier = open_frontier(self.url_of(job), job, create=True)
+        await Client(frontier, job, set()).seeded("a/1", "a/2", "a/3")
+        if command is not None:
+            await frontier.command(command)
+        await frontier.close()
+
+
+@pytest.fixture
+def files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Files:
+    monkeypatch.setattr(alerts, "JOBS_SECONDS", 0.05)
+    return Files(tmp_path, ["a", "b"])
+
+
+async def test_a_job_that_cannot_be_read_hides_no_other(files: Files, tmp_path: Path) -> None:
+    (tmp_path / "a.db").write_bytes(b"no database" * 1000)
+    await files.fill("b")
+    async with store_alerts_watched(files, Run(alerts=(rule(tmp_path / "told"),))):
+        await until((tmp_path / "told").exists)
+
+
+async def test_jobs_that_have_ended_make_room_for_others(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alerts, "MAX_JOBS", 1)
+    await files.fill("a", command=Command.STOP)
+    await files.fill("b")
+    async with store_alerts_watched(files, Run(alerts=(rule(tmp_path / "told"),))):
+        await until((tmp_path / "told").exists)
+
+
+async def test_a_job_that_is_dropped_and_begun_again_is_watched(files: Files, tmp_path: Path) -> None:
+    await files.fill("b")
+    file = tmp_path / "told"
+    async with store_alerts_watched(files, Run(alerts=(rule(file),))):
+        await until(lambda: file.exists() and '"firing"' in file.read_text())
+        file.unlink()
+        assert await drop_job(files.url_of("b"), "b", Actor("somebody"))
+        await files.fill("b", command=Command.STOP)
+        await until(lambda: file.exists() and '"resolved"' in file.read_text())
+
+
+async def test_the_end_waits_for_all_jobs_at_once(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alerts, "END_SECONDS", 1.0)
+    files.names = [f"job-{number}" for number in range(5)]
+    for name in files.names:
+        await files.fill(name)
+    waits = rule(tmp_path, command=["sleep", "60"])
+    fired: list[str] = []
+    monkeypatch.setattr(alerts, "_emit_of", lambda job: lambda _: fired.append(job))
+    async with store_alerts_watched(files, Run(alerts=(waits,))):
+        await until(lambda: len(fired) == 5)
+        began = asyncio.get_running_loop().time()
+    assert asyncio.get_running_loop().time() - began < 4

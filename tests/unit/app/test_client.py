@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 
 import skitter
+from skitter.app.audit import TrailFilter, Trails
 from skitter.app.client import BATCH, AsyncClient
 from skitter.delivery.stream_runner import CLIENT
-from skitter.errors import JobError, RequestError, SinkError, UsageError
+from skitter.errors import JobError, MissingJobError, RequestError, SinkError, UsageError
 from skitter.extract.items import encode_item
 from skitter.frontier.contract import Frontier
+from skitter.model.audit import AuditRow
 from skitter.model.item import NewItem
-from skitter.model.job import Command, JobSpec, State
+from skitter.model.job import JobSpec, State
 from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import decode
@@ -50,8 +52,8 @@ async def leased(frontier: Frontier, limit: int) -> list[Lease]:
     return pages
 
 
-def work(job: str, *, do: int = 10) -> list[Any]:
-    """Do so many requests of a job as a worker would, each with an item; the requests."""
+def work(job: str, *, do: int = 10, error_class: str = "") -> list[Any]:
+    """Do so many requests of a job as a worker would, each with an item or with an error; the requests."""
 
     async def working() -> list[Any]:
         from skitter.app.frontiers import open_frontier
@@ -64,7 +66,9 @@ def work(job: str, *, do: int = 10) -> list[Any]:
             await frontier.commit(
                 "w",
                 [
-                    Outcome(lease=lease, ending=Ending.DONE, items=made)
+                    Outcome(lease=lease, ending=Ending.FAILED, error_class=error_class)
+                    if error_class
+                    else Outcome(lease=lease, ending=Ending.DONE, items=made)
                     for lease, made in zip(leases, items, strict=True)
                 ],
             )
@@ -157,7 +161,7 @@ def test_results_are_for_one_program_at_a_time_and_for_jobs_that_keep_them(clien
     with skitter.connect("sqlite:jobs.db") as other:
         stream, theirs = client.results("j"), other.results("j")
         next(stream)
-        with pytest.raises(SinkError, match="another program takes the results: j"):
+        with pytest.raises(SinkError, match="another program is reading the results: j"):
             next(theirs)
         stream.close()
     with pytest.raises(JobError, match="keeps no items for a program: db"):
@@ -169,12 +173,65 @@ def test_waiting_ends_with_a_command_or_in_time(client: skitter.Client) -> None:
     with pytest.raises(TimeoutError):
         client.wait("j", timeout_seconds=0.01)
 
-    async def stop() -> None:
-        async with AsyncClient("sqlite:jobs.db") as other:
-            await other._frontier("j").command(Command.STOP)
-
-    asyncio.run(stop())
+    client.stop("j")
     assert client.wait("j").state is State.STOPPED
+
+
+def test_a_job_is_paused_resumed_and_stopped_by_a_program_and_that_is_recorded(client: skitter.Client) -> None:
+    client.submit(URL, job="j", settings=NO_ROBOTS)
+    assert client.pause("j").state is State.PAUSED
+    assert work("j") == []
+    assert client.resume("j").state is State.RUNNING
+    assert client.stop("j").state is State.STOPPED
+    assert client.resume("j").state is State.RUNNING
+    assert len(work("j")) == 1
+
+    async def recorded() -> list[AuditRow]:
+        async with Trails("sqlite:jobs.db") as trails:
+            return await trails.rows(TrailFilter(job="j", actor="program:"))
+
+    newest_first = [row.action for row in asyncio.run(recorded())]
+    assert newest_first[:4] == ["resume", "stop", "resume", "pause"]
+    with pytest.raises(MissingJobError):
+        client.pause("nothing")
+
+
+def test_what_failed_is_listed_and_queued_again_by_url_class_or_all(client: skitter.Client) -> None:
+    urls = [f"https://a.example/{number}" for number in range(3)]
+    client.submit(urls, job="j", settings=NO_ROBOTS)
+    work("j", error_class="timeout")
+    assert [failed.url for failed in client.failures("j")] == urls
+    assert list(client.failures("j", error_class="dns")) == []
+    assert client.retry("j", error_class="dns") == 0
+    assert client.retry("j", "https://a.example/other") == 0, "no URL found does not mean all"
+    assert client.retry("j", []) == 0, "an empty list does not mean all"
+    assert client.retry("j", urls[1]) == 1
+    assert [failed.url for failed in client.failures("j", error_class="timeout")] == [urls[0], urls[2]]
+    assert client.retry("j") == 2
+    assert client.counts("j").queued == 3
+    for call in (client.retry, lambda job, error_class: next(client.failures(job, error_class=error_class))):
+        with pytest.raises(UsageError, match="no such error class: timeuot"):
+            call("j", error_class="timeuot")
+
+
+def test_hosts_are_listed_paused_resumed_and_given_up(client: skitter.Client) -> None:
+    client.submit(["https://b.example/", URL], job="j", settings=NO_ROBOTS)
+    client.pause_host("j", "https://b.example/some/page")
+    assert [(host.key, host.paused) for host in client.hosts("j")] == [
+        ("https://a.example", False),
+        ("https://b.example", True),
+    ]
+    assert [host.key for host in client.hosts("j", "paused")] == ["https://b.example"]
+    assert [request.url for request in work("j")] == [URL]
+    client.give_up_host("j", "https://b.example")
+    work("j")
+    assert [failed.error_class for failed in client.failures("j")] == ["given_up"]
+    client.resume_host("j", "https://b.example")
+    assert client.hosts("j", "given_up") == []
+    with pytest.raises(UsageError, match=r"no such host in j: https://c\.example"):
+        client.pause_host("j", "https://c.example")
+    with pytest.raises(UsageError, match="no such state of hosts: slow"):
+        client.hosts("j", "slow")
 
 
 def test_settings_of_a_job_are_changed_while_it_runs(client: skitter.Client) -> None:
@@ -198,8 +255,8 @@ def test_settings_of_a_job_are_changed_while_it_runs(client: skitter.Client) -> 
         ({"urls": "nonsense"}, UsageError, "nonsense"),
         ({"urls": [URL], "spider": "shop.py:other"}, UsageError, "no such spider class"),
         ({"urls": [URL], "spider": lambda url: None}, UsageError, "a spider without a file"),
-        ({"urls": [URL], "output": "x.jsonl"}, UsageError, "which node writes this"),
-        ({"urls": [URL], "job": "not a name"}, UsageError, "not a name for a job"),
+        ({"urls": [URL], "output": "x.jsonl"}, UsageError, "no node given to write this"),
+        ({"urls": [URL], "job": "not a name"}, UsageError, "invalid job name"),
         ({"urls": [URL], "settings": {"no_such": 1}}, UsageError, "no_such"),
         ({"urls": [7]}, RequestError, "url must be text"),
     ],
@@ -221,7 +278,7 @@ def test_a_job_keeps_its_spider(client: skitter.Client) -> None:
 
 @pytest.mark.parametrize("request_id", ["", "j", "j/xyz", "/0123456789abcdef", "j/10123456789abcdef0"])
 def test_what_is_no_id_is_said(client: skitter.Client, request_id: str) -> None:
-    with pytest.raises(UsageError, match="not the id of a request"):
+    with pytest.raises(UsageError, match="invalid request id"):
         client.state(request_id)
 
 

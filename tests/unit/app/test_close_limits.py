@@ -46,7 +46,7 @@ async def job(**settings: Any) -> Any:
     outcomes = [
         Outcome(
             lease=lease,
-            ending=Ending.DEAD if error_class else Ending.DONE,
+            ending=Ending.FAILED if error_class else Ending.DONE,
             error_class=error_class,
             tally={"stat:seen": 1} if error_class else {"items": 2, "stat:seen": 1},
         )
@@ -98,18 +98,18 @@ async def test_a_store_that_is_away_is_asked_again(clock: Clock) -> None:
     frontier, told = await job(close_after_items=1), list[Event]()
 
     class Away:
-        away = True
+        unavailable = True
 
         async def command(self, *arguments: Any) -> Any:
-            if self.away:
-                raise FrontierError("away")
+            if self.unavailable:
+                raise FrontierError("unavailable")
             return await frontier.command(*arguments)
 
-    away: Any = Away()
-    limits = CloseLimits(away, told.append)
+    unavailable: Any = Away()
+    limits = CloseLimits(unavailable, told.append)
     await limits.check(await frontier.report())
     assert told == []
-    away.away = False
+    unavailable.unavailable = False
     await limits.check(await frontier.report())
     assert len(told) == 1
 

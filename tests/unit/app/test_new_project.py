@@ -28,10 +28,10 @@ def test_a_name_that_is_no_name_is_refused(tmp_path: Path, name: str) -> None:
 
 def test_nothing_is_overwritten(tmp_path: Path) -> None:
     new_project(tmp_path, "shop", "https://a.example/")
-    with pytest.raises(UsageError, match="it is there already: shop"):
+    with pytest.raises(UsageError, match="it already exists: shop"):
         new_project(tmp_path, "shop", "https://a.example/")
     (tmp_path / "shop" / "tests" / "test_other.py").write_text("mine")
-    with pytest.raises(UsageError, match=r"it is there already: test_other\.py"):
+    with pytest.raises(UsageError, match=r"it already exists: test_other\.py"):
         new_spider(tmp_path / "shop", "other", "https://a.example/")
     assert not (tmp_path / "shop" / "spiders" / "other.py").exists(), "nothing was begun"
     (tmp_path / "empty").mkdir()

@@ -26,7 +26,7 @@ def broken(*arguments, **options):
     raise ZeroDivisionError("by 0")
 
 def no_proxy(settings):
-    raise SettingsError("this fetcher has no proxy", hint="leave it away")
+    raise SettingsError("this fetcher has no proxy", hint="omit it")
 
 NOT_A_BACKEND = 3
 HALF = FrontierBackend(open=lambda *arguments, **options: Half(), shared=True)
@@ -105,8 +105,8 @@ def test_a_frontier_that_cannot_be_used_is_named_with_its_package(odd_parts: Non
     ("name", "what"),
     [
         ("gone", "it cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
-        ("half", "it cannot be made: TypeError: Half() takes no arguments"),
-        ("broken", "it cannot be made: ZeroDivisionError: by 0"),
+        ("half", "it cannot be created: TypeError: Half() takes no arguments"),
+        ("broken", "it cannot be created: ZeroDivisionError: by 0"),
     ],
 )
 def test_a_fetcher_that_cannot_be_used_is_named_with_its_package(odd_parts: None, name: str, what: str) -> None:
@@ -134,7 +134,7 @@ def test_an_unknown_fetcher_is_an_error_that_lists_the_known(
 ) -> None:
     with pytest.raises(SettingsError, match="no such fetcher: curly") as caught:
         use(of("curly"))
-    assert "known here: curl, broken, gone, half, mine, no-proxy;" in caught.value.hint
+    assert "installed: curl, broken, gone, half, mine, no-proxy;" in caught.value.hint
 
 
 def test_an_unknown_scheme_is_an_error_that_lists_the_known(odd_parts: None) -> None:

@@ -81,7 +81,7 @@ def test_a_list_is_fetched(list_url: str) -> None:
     ("source", "words"),
     [
         ("nowhere.txt", "cannot be read: nowhere.txt"),
-        ("command:false", "it ended with 1"),
+        ("command:false", "exit code 1"),
         ("command:no-such-program --key s3cret-w0rd", "cannot be read: command:no-such-program"),
         ("command:true", "is empty"),
         ("url:ftp://a.example/list", "only http and https"),
@@ -98,7 +98,7 @@ def test_a_package_may_have_lists(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(proxy_sources, "find_entry_point", lambda _, name: name if name == "vendor" else None)
     monkeypatch.setattr(proxy_sources, "load_entry_point", lambda _: lambda rest: [f"http://{rest}.example:1"])
     assert read_source("vendor:plan-b") == ["http://plan-b.example:1"]
-    with pytest.raises(SettingsError, match="not a source of proxies"):
+    with pytest.raises(SettingsError, match="unknown source of proxies"):
         read_source("nobody:x")
 
 
@@ -120,7 +120,7 @@ class Pool:
 
 async def test_a_source_that_fails_leaves_the_last_list_in_force() -> None:
     pool, told, reads = Pool(), list[events.Event](), asyncio.Queue[Any]()
-    lists: list[Any] = [["a", "b"], BackendError("away"), BackendError("still away"), ["b", "c"]]
+    lists: list[Any] = [["a", "b"], BackendError("unavailable"), BackendError("still unavailable"), ["b", "c"]]
 
     def read(_: str) -> list[str]:
         found = lists.pop(0) if lists else ["b", "c"]

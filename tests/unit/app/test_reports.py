@@ -10,7 +10,7 @@ import msgspec
 
 from skitter.app import report_polling
 from skitter.app.report_polling import CapacityDiff, Detail, NewestFailures, ReportDiff, reporting
-from skitter.model.job import Counts, Dead, Job, JobSpec, Report, SinkSeen, State
+from skitter.model.job import Counts, FailedRequest, Job, JobSpec, Report, SinkSeen, State
 from skitter.model.store_capacity import ROOM_BYTES, StoreCapacity
 from skitter.observe.events import Event, Level
 
@@ -94,18 +94,18 @@ class Lister:
 
     async def report(self, hosts: int = 5) -> Report:
         self.hosts.append(hosts)
-        return msgspec.structs.replace(report(), counts=Counts(dead=self.failed))
+        return msgspec.structs.replace(report(), counts=Counts(failed=self.failed))
 
     async def capacity(self) -> list[StoreCapacity]:
         return []
 
-    async def dead(
+    async def failures(
         self, error_class: str = "", limit: int = 1000, after: int = 0, *, newest: bool = False
-    ) -> list[Dead]:
+    ) -> list[FailedRequest]:
         self.asked.append((limit, newest))
         numbers = range(self.failed)[::-1][after : after + limit]
         rest = {"error_class": "dns", "error": "", "status": 0, "attempts": 1, "losses": 0, "referrer": None}
-        return [Dead(id=n, url="", ended_at=float(-n if n % 2 else n), **rest) for n in numbers]
+        return [FailedRequest(id=n, url="", ended_at=float(-n if n % 2 else n), **rest) for n in numbers]
 
 
 class View:
@@ -119,7 +119,7 @@ class View:
     def detail(self) -> Detail:
         return Detail(hosts=16, failures=3)
 
-    def show_failures(self, failures: Sequence[Dead]) -> None:
+    def show_failures(self, failures: Sequence[FailedRequest]) -> None:
         self.shown.append([one.id for one in failures])
 
 

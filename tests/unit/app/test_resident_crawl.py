@@ -37,7 +37,7 @@ class Resident:
         await self.frontier.commit("w", [Outcome(lease=seeding, ending=Ending.DONE, links=[entry])])
         (lease,) = (await self.frontier.lease("w", 1)).leases
         if due_seconds is None:
-            outcome = Outcome(lease=lease, ending=Ending.DEAD, error_class="timeout")
+            outcome = Outcome(lease=lease, ending=Ending.FAILED, error_class="timeout")
         else:
             at = lease.leased_at
             outcome = Outcome(lease=lease, ending=Ending.DONE, page=PageRecord(at, at + due_seconds, due_seconds))

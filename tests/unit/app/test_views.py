@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from skitter.app.views import why
-from skitter.app.views.failed import count_dead, find_dead
+from skitter.app.views.failed import count_failed, find_failed
 from skitter.app.views.jobs import jobs_of_frontier, jobs_of_frontiers
 from skitter.app.views.status import StatusView, status_view
 from skitter.app.views.why import UNSEEN, WhyView, why_url
@@ -24,11 +24,11 @@ from skitter.model.request import Fingerprinter, Request
 from skitter.settings import Settings
 
 SEED = "http://a.example/"
-MISSING = {"ending": Ending.DEAD, "status": 404, "error_class": "http_4xx", "error": "HTTP 404"}
+MISSING = {"ending": Ending.FAILED, "status": 404, "error_class": "http_4xx", "error": "HTTP 404"}
 
 
 async def crawled(frontier: Frontier) -> Job:
-    """A job with one dead page, and nobody at work."""
+    """A job with one failed page, and nobody at work."""
     await frontier.begin(JobSpec(name="j", spider="", seeds=[SEED], settings=Settings().job_wide()))
     job = await frontier.job()
     entry = Fingerprinter.of_job(job).entry(Request(SEED, seed=True))
@@ -63,7 +63,7 @@ async def test_a_status_can_be_sent_and_read_again(frontier: Frontier) -> None:
     report: Report = await frontier.report()
     view = status_view(report, "redis://:hunter2@crawl-db:6379/0")
     assert sent(view) == view
-    assert (view.job, view.state, view.dead, view.seen, view.workers) == ("j", "finished", 1, 1, 0)
+    assert (view.job, view.state, view.failed, view.seen, view.workers) == ("j", "finished", 1, 1, 0)
     assert "hunter2" not in view.frontier
     assert set(StatusView.__struct_fields__) >= set(type(report.counts).__struct_fields__)
 
@@ -76,7 +76,7 @@ async def test_the_jobs_of_a_frontier_are_listed_and_an_unreadable_one_hides_no_
     unreadable, listed = await jobs_of_frontiers([broken, good])
     assert (unreadable.job, unreadable.state, bool(unreadable.problem)) == ("broken", "unreadable", True)
     assert "run" not in msgspec.to_builtins(unreadable)
-    assert (listed.job, listed.state, listed.dead, listed.workers) == ("j", "finished", 1, 0)
+    assert (listed.job, listed.state, listed.failed, listed.workers) == ("j", "finished", 1, 0)
     assert "problem" not in msgspec.to_builtins(listed)
     assert await jobs_of_frontier(good) == [listed]
     with pytest.raises(FrontierError):
@@ -84,18 +84,18 @@ async def test_the_jobs_of_a_frontier_are_listed_and_an_unreadable_one_hides_no_
 
 
 async def test_what_failed_is_found_by_class_and_by_url(frontier: Frontier) -> None:
-    assert [dead.url async for dead in find_dead(frontier)] == [SEED]
-    assert [dead.url async for dead in find_dead(frontier, "http_4xx", ["HTTP://A.example"])] == [SEED]
-    assert [dead async for dead in find_dead(frontier, "dns")] == []
-    assert [dead async for dead in find_dead(frontier, "", [SEED + "other"])] == []
+    assert [failed.url async for failed in find_failed(frontier)] == [SEED]
+    assert [failed.url async for failed in find_failed(frontier, "http_4xx", ["HTTP://A.example"])] == [SEED]
+    assert [failed async for failed in find_failed(frontier, "dns")] == []
+    assert [failed async for failed in find_failed(frontier, "", [SEED + "other"])] == []
     report = await frontier.report()
-    assert (count_dead(report), count_dead(report, "http_4xx"), count_dead(report, "dns")) == (1, 1, 0)
+    assert (count_failed(report), count_failed(report, "http_4xx"), count_failed(report, "dns")) == (1, 1, 0)
 
 
 @pytest.mark.parametrize(
     ("url", "state", "kinds"),
     [
-        (SEED, "dead", ["failed", "spent", "origin"]),
+        (SEED, "failed", ["failed", "spent", "origin"]),
         (SEED + "private", UNSEEN, ["robots_rule"]),
         ("http://b.example/", UNSEEN, ["outside_scope"]),
         ("mailto:a@b.example", UNSEEN, ["never_crawled"]),

@@ -86,7 +86,7 @@ async def test_a_frontier_that_loses_or_refuses_has_no_figure() -> None:
     with pytest.raises(SkitterError, match="a commit was refused"):
         await load.cycle(1)
     frontier.loses = True
-    with pytest.raises(SkitterError, match="63 of 64 new URLs were taken"):
+    with pytest.raises(SkitterError, match="63 of 64 new URLs were added"):
         await load.fill(BATCH)
 
 

@@ -107,7 +107,7 @@ def fake_app(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         fake.told.append(told)
         return Node(answer)
 
-    def make_drain_node(**told: Any) -> Node[tuple[int, int]]:
+    def make_delivery_node(**told: Any) -> Node[tuple[int, int]]:
         async def drained(stop: StopRequest) -> tuple[int, int]:
             return 7, 1
 
@@ -117,7 +117,7 @@ def fake_app(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
     monkeypatch.setattr(app, "make_crawl_node", make_crawl_node)
     monkeypatch.setattr(app, "make_worker_node", make_worker_node)
-    monkeypatch.setattr(app, "make_drain_node", make_drain_node)
+    monkeypatch.setattr(app, "make_delivery_node", make_delivery_node)
     return fake
 
 
@@ -133,7 +133,7 @@ def report(**changes: Any) -> Report:
     )
     fields: dict[str, Any] = {
         "job": job,
-        "counts": Counts(queued=51_234, delayed=3, leased=64, done=12_345, redirected=30, dead=12, excluded=4),
+        "counts": Counts(queued=51_234, delayed=3, leased=64, done=12_345, redirected=30, failed=12, excluded=4),
         "tally": {"items": 12_345, "bytes": 93_822_000, "duplicates": 1_234_567, "outside:offsite": 9},
         "errors": {"http_4xx": 8, "timeout": 3, "dns": 1, "tls": 0},
         "undelivered": 37,
@@ -171,7 +171,7 @@ TRACEBACK = (
 
 @pytest.fixture
 def job(folder: Path) -> str:
-    """The job ``books`` in its usual place: a seed with five links that have ended in five ways, nobody at work."""
+    """The job ``books`` in its usual place: a seed with five links that have ended in five ways, no live workers."""
     asyncio.run(_make_job(folder))
     return "books"
 
@@ -196,8 +196,8 @@ async def _crawl(frontier: Frontier) -> None:
     endings: dict[str, dict[str, Any]] = {
         SEED: {"ending": Ending.DONE, "status": 200, "links": links, "tally": {"bytes": 1000}},
         SEED + "done": {"ending": Ending.DONE, "status": 200},
-        SEED + "missing": {"ending": Ending.DEAD, "status": 404, "error_class": "http_4xx", "error": "HTTP 404"},
-        SEED + "broken": {"ending": Ending.DEAD, "status": 200, "error_class": "callback", "error": TRACEBACK},
+        SEED + "missing": {"ending": Ending.FAILED, "status": 404, "error_class": "http_4xx", "error": "HTTP 404"},
+        SEED + "broken": {"ending": Ending.FAILED, "status": 200, "error_class": "callback", "error": TRACEBACK},
         SEED + "private": {"ending": Ending.EXCLUDED, "error_class": "robots", "error": RULE},
     }
     robots = RobotsRecord(b"User-agent: *\nDisallow: /private\n", version=1)

@@ -33,10 +33,10 @@ def test_what_is_no_number_of_things_is_refused(text: str) -> None:
         (["--rounds", "0"], "not a number above zero: 0"),
         (["--frontier", "ftp://x"], "not a frontier: ftp://x"),
         (["frontier", "--frontier", "mysql:x"], "not a frontier: mysql:x"),
-        (["--profile", "--frontier", "memory:", "--frontier", "sqlite:"], "a profile is of one frontier"),
+        (["--profile", "--frontier", "memory:", "--frontier", "sqlite:"], "a profile takes one frontier"),
         (["crawl"], "invalid choice: 'crawl'"),
         (["--url", "example.com"], "not an absolute URL: example.com"),
-        (["--url", "http://93.184.216.34/"], "not a server of this machine or its network: 93.184.216.34"),
+        (["--url", "http://93.184.216.34/"], "not a server on this machine or its network: 93.184.216.34"),
     ],
 )
 def test_a_mistake_is_told(words: list[str], problem: str, capsys) -> None:
@@ -50,7 +50,7 @@ def test_a_file_that_is_there_is_left_alone(tmp_path, capsys) -> None:
     path = tmp_path / "mine.db"
     path.write_bytes(b"mine")
     assert main(["bench", "--frontier", f"sqlite:{path}"]) == 2
-    assert "there is a file already" in capsys.readouterr().err
+    assert "the file already exists" in capsys.readouterr().err
     assert path.read_bytes() == b"mine"
 
 

@@ -54,11 +54,11 @@ def test_the_last_option_wins(skitter, fake_app) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--json", "-o", "-"], "both on stdout"),
+        (["--json", "-o", "-"], "both write to standard output"),
         (["--frontier", "memory:", "--workers", 2], "one process only"),
-        (["-o", "x.jsonl", "-O", "x.jsonl"], "the same output twice: x.jsonl"),
-        (["--job", "a/b"], "not a name for a job: a/b"),
-        (["--job", ".."], "not a name for a job: .."),
+        (["-o", "x.jsonl", "-O", "x.jsonl"], "the same output is named twice: x.jsonl"),
+        (["--job", "a/b"], "invalid job name: a/b"),
+        (["--job", ".."], "invalid job name: .."),
         (["--workers", "two"], "bad value in --workers: workers='two'"),
         (["--workers", "0"], "bad value in --workers"),
         (["--delay", "-1"], "bad value in --delay"),
@@ -148,7 +148,7 @@ def test_a_worker_has_only_settings_of_its_own(skitter, fake_app, job, folder, m
     assert set(own) == set(Run.__struct_fields__)
     said = skitter("worker", "--job", job, "--set", "timeout_seconds=5")
     assert said.code == 2
-    assert "belongs to the whole job" in said.err
+    assert "applies to the whole job" in said.err
 
 
 def test_a_worker_that_stays_may_come_before_the_job(skitter, fake_app) -> None:
@@ -158,12 +158,12 @@ def test_a_worker_that_stays_may_come_before_the_job(skitter, fake_app) -> None:
 
 
 def test_drain(skitter, fake_app, job) -> None:
-    assert skitter("drain", "--job", job).code == 2
-    assert skitter("drain", "--job", job, "-o", "-", "--json").code == 2
-    said = skitter("drain", "--job", job, "-o", "x.jsonl", "--json")
+    assert skitter("deliver", "--job", job).code == 2
+    assert skitter("deliver", "--job", job, "-o", "-", "--json").code == 2
+    said = skitter("deliver", "--job", job, "-o", "x.jsonl", "--json")
     assert json.loads(said.out) == {"job": job, "delivered": 7, "rejected": 1, "outputs": ["x.jsonl"]}
     told = {"frontier": "sqlite:.skitter/books.db", "job": job, "outputs": [parse_target("x.jsonl", job=job)]}
     told |= {"actor": local_actor("cli")}
     assert fake_app.told == [told | {"rest": False, "stay": False}]
-    skitter("drain", "--job", job, "-o", "x.jsonl", "--rest")
+    skitter("deliver", "--job", job, "-o", "x.jsonl", "--rest")
     assert fake_app.told[1:] == [told | {"rest": True, "stay": False}]

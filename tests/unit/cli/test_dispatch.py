@@ -42,7 +42,7 @@ def test_version(skitter) -> None:
         (["crawl", "https://a.example/", "--max-pagse", "3"], "error: no such option: --max-pagse", "--max-pages ?"),
         (["crawl", "https://a.example/", "--max-pagse=3"], "error: no such option: --max-pagse", "--max-pages ?"),
         (["status", "--jsn"], "error: no such option: --jsn", "did you mean --json ?"),
-        (["status", "books"], "error: one argument too many: books", "usage: skitter status"),
+        (["status", "books"], "error: unexpected argument: books", "usage: skitter status"),
         (["crawl", "-o"], "error: argument -o/--output: expected one argument", "skitter crawl --help"),
         (["crawl", "https://a.example/", "--job"], "error: argument --job: expected one argument", "--help"),
     ],
@@ -85,7 +85,7 @@ def test_options_are_never_abbreviated(skitter) -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "code"), [(SettingsError("bad", hint="mend it"), 2), (FrontierError("away", hint="start it"), 3)]
+    ("error", "code"), [(SettingsError("bad", hint="mend it"), 2), (FrontierError("unavailable", hint="start it"), 3)]
 )
 def test_the_error_decides_the_exit_code(skitter, fake_app, error, code) -> None:
     fake_app.answer = error
@@ -95,9 +95,11 @@ def test_the_error_decides_the_exit_code(skitter, fake_app, error, code) -> None
 
 
 def test_an_error_among_failed_tasks_is_found(skitter, fake_app) -> None:
-    fake_app.answer = ExceptionGroup("tasks", [ValueError("noise"), ExceptionGroup("more", [FrontierError("away")])])
+    fake_app.answer = ExceptionGroup(
+        "tasks", [ValueError("noise"), ExceptionGroup("more", [FrontierError("unavailable")])]
+    )
     said = skitter("crawl", "https://a.example/", "-q")
-    assert (said.code, said.err) == (3, "error: away\n")
+    assert (said.code, said.err) == (3, "error: unavailable\n")
 
 
 def test_the_unexpected_has_no_traceback_and_says_how_to_get_one(skitter, fake_app) -> None:

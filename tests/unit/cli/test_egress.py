@@ -14,17 +14,17 @@ from skitter.egress.redial import Redialed, redial
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ((), "one of them: --listen and --proxy"),
-        (("--listen", "1", "--proxy", "http://a:1"), "one of them: --listen and --proxy"),
+        ((), "give either --listen or --proxy, not both"),
+        (("--listen", "1", "--proxy", "http://a:1"), "give either --listen or --proxy, not both"),
         (("--listen", "x"), "not [HOST:]PORT: x"),
-        (("--listen", "0", "--every", "5"), "nothing to do then: --every without --redial"),
+        (("--listen", "0", "--every", "5"), "--every without --redial"),
         (("--listen", "0", "--every", "5", "--redial", "true"), "more often than --at-least 60: --every 5"),
-        (("--listen", "0", "--source", "here"), "not an address that --listen can go out from: --source here"),
+        (("--listen", "0", "--source", "here"), "not a local address for requests: --source here"),
         (("--listen", "0", "--address-url", "ftp://a/"), "not a URL: --address-url ftp://a/"),
         (("--listen", "0", "--advertise", "a:b"), "not [HOST:]PORT: a:b"),
         (("--listen", "0", "--advertise", "2001:db8::1"), "not HOST[:PORT]: --advertise 2001:db8::1"),
         (("--listen", "0", "--advertise", ":3128"), "not HOST[:PORT]: --advertise :3128"),
-        (("--listen", "0", "--frontier", "memory:"), "lives inside one crawl only: memory:"),
+        (("--listen", "0", "--frontier", "memory:"), "exists inside one process only: memory:"),
     ],
 )
 def test_what_an_egress_cannot_do_is_a_usage_error(
@@ -55,7 +55,7 @@ async def test_a_redial_is_judged_by_its_exit_code_and_may_name_an_address(comma
 async def test_a_redial_without_an_end_is_killed_with_its_children(tmp_path: Path) -> None:
     command = f"sleep 600 & echo $! > {tmp_path / 'child'}; wait"
     # Enough for a shell to have started its child, on a machine that is busy.
-    assert (await redial(command, 3)).error == "not over after 3 s"
+    assert (await redial(command, 3)).error == "not finished after 3 s"
     assert _is_dead(int(_text(tmp_path / "child")))
 
 

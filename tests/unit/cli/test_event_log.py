@@ -202,7 +202,7 @@ def test_a_log_file_in_json_leaves_the_terminal_in_words(stderr: Any, tmp_path: 
     display, file = Shown(), tmp_path / "events.jsonl"
     with event_log_lines(Logging(log_format="json", log_file=str(file)), display, job="shop") as log:
         log.event(events.WORKER_GONE(worker="w", leases=3))
-    assert display.lines[0].endswith("worker w is gone; 3 leases are returned")
+    assert display.lines[0].endswith("worker w is lost; 3 leases are returned")
     assert json.loads(file.read_text())["leases"] == 3
 
 

@@ -17,7 +17,7 @@ from skitter.cli.live_display import LiveDisplay, detail_for, frame
 from skitter.cli.progress import PlainLines, Silent, choose_progress, plain_line
 from skitter.cli.run_messages import JsonProgress, RunOutput
 from skitter.cli.throughput import ASCII_BLOCKS, Throughput
-from skitter.model.job import Counts, Dead, HostSeen, SinkSeen, State
+from skitter.model.job import Counts, FailedRequest, HostSeen, SinkSeen, State
 from skitter.settings import Logging
 
 
@@ -73,7 +73,9 @@ def test_a_frame_fits_any_terminal(make_report, width, height) -> None:
 def test_a_frame_says_everything(make_report, width) -> None:
     shown = "\n".join(line.plain for line in frame(make_report(), paced(0, 50), 83, width, 23))
     words = "a.example|running|0:01:23|1 worker|pages/s|100.0|done|12,345|queued|51,234|in flight|64|delayed|failed|12"
-    words += "|excluded|redirects|30|known|1.235 M|items|unwritten|37|fetched|93.8 MB|http_4xx 8  timeout 3  dns 1"
+    words += (
+        "|excluded|redirects|30|duplicates|1.235 M|items|undelivered|37|fetched|93.8 MB|http_4xx 8  timeout 3  dns 1"
+    )
     words += "|slow hosts|latency|waits|1.2 s|http_5xx|3.4 s"
     for word in words.split("|"):
         assert word in shown
@@ -93,10 +95,10 @@ def test_wide_terminals_have_the_hosts_beside_the_figures(make_report) -> None:
     assert len(lines) == 9
 
 
-def failure(number: int, error: str = "HTTP 404") -> Dead:
+def failure(number: int, error: str = "HTTP 404") -> FailedRequest:
     url = f"https://a.example/{number}\x1b[2J"
     more = {"status": 404, "attempts": 1, "losses": 0, "referrer": None, "ended_at": float(number)}
-    return Dead(id=number, url=url, error_class="http_4xx", error=error, **more)
+    return FailedRequest(id=number, url=url, error_class="http_4xx", error=error, **more)
 
 
 def hosts(number: int) -> list[HostSeen]:
@@ -131,15 +133,15 @@ def test_progress_towards_the_limit_and_the_rest(make_report) -> None:
 
     assert line(2000, 0, 50).startswith("progress       25% of 2,000 pages, about 0:00:15 left  ")
     assert "left" not in line(2000)
-    assert line(None, 0, 50) == "to do     100 known pages, about 0:00:01 left, and what they lead to"
+    assert line(None, 0, 50) == "to do     100 pages found so far, about 0:00:01 left, plus new links"
     assert line(None, 0, 50, state=State.FINISHED).startswith("done")
 
 
 def test_a_blocked_sink_is_seen_first(make_report) -> None:
     sinks = [SinkSeen(target="pages\x1b[1m.jsonl", undelivered=1, owner="x", blocking=True)]
     report = make_report(sinks=sinks)
-    assert "running, blocked by sink pages[1m.jsonl" in frame(report, Throughput(), 0, 79, 5)[0].plain
-    assert plain_line(report, 0, 0).endswith("blocked by sink: pages[1m.jsonl")
+    assert "running, blocked by output pages[1m.jsonl" in frame(report, Throughput(), 0, 79, 5)[0].plain
+    assert plain_line(report, 0, 0).endswith("blocked by output: pages[1m.jsonl")
 
 
 @pytest.mark.parametrize("state", State)

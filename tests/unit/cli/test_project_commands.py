@@ -63,7 +63,7 @@ def test_list_reads_and_runs_nothing(skitter: Any, write: Any, folder: Path) -> 
 def test_list_without_spiders_says_so(skitter: Any, write: Any) -> None:
     said = skitter("list")
     assert (said.code, said.out) == (0, "")
-    assert "no spiders here" in said.err
+    assert "no spiders found" in said.err
     write("skitter.toml", 'spiders = ["elsewhere"]')
     said = skitter("list")
     assert said.code == 1
@@ -98,7 +98,7 @@ def test_check_of_a_sound_project(skitter: Any, write: Any) -> None:
         ("item_functions = ['nowhere:clean']", "cannot be imported: nowhere:clean"),
         ("custom_settings = {'hooks': 'nowhere:Captcha'}", "cannot be imported: nowhere:Captcha"),
         ("sinks = ['what://x']", "what://x"),
-        ("start_urls = []", "a spider that starts nowhere: Own"),
+        ("start_urls = []", "the spider has no start URLs: Own"),
         ("x = 1 / 0", "a spider cannot be imported: spiders/own.py: ZeroDivisionError"),
         ("custom_settings = {'fetcher': 'gone'}", "no such fetcher: gone"),
     ],
@@ -131,7 +131,7 @@ def test_check_finds_settings_frontiers_and_goes_on_after_a_broken_file(skitter:
     assert "error: spiders/broken.py: cannot be read: line 1" in said.out
     assert "error: --frontier redis" in said.out
     assert "ok: spiders/own.py:Own" in said.out
-    assert "spiders/own.py:Own: not constructed, it needs arguments: shop (-a KEY=VALUE)" in said.err
+    assert "spiders/own.py:Own: not constructed, because it needs arguments: shop (-a KEY=VALUE)" in said.err
     write("skitter.toml", "delay_seconds = -1")
     assert "error: settings: bad value in skitter.toml: delay_seconds=-1" in skitter("check").out
     assert skitter("check", "--connect").code == 2

@@ -83,7 +83,7 @@ def test_an_empty_variable_is_not_set(folder) -> None:
 @pytest.mark.parametrize(
     ("toml", "message"),
     [
-        ("workers = ", "not TOML: skitter.toml"),
+        ("workers = ", "invalid TOML: skitter.toml"),
         ("workrs = 2", "unknown setting in skitter.toml: workrs"),
         ("workers = 0", "bad value in skitter.toml: workers=0"),
         ("[politness]\nper_host = 1", "unknown table in skitter.toml: politness"),

@@ -14,7 +14,7 @@ from skitter.cli.job_ref import JobRef
 from skitter.cli.status import MAX_WORKERS, as_json, as_text
 from skitter.cli.why import in_words
 from skitter.model.job import Counts, HostSeen, NeedSeen, State, Trace
-from skitter.model.worker import WaitsFor, WorkerCard, WorkerSeen
+from skitter.model.worker import WaitsFor, WorkerHeartbeat, WorkerSeen
 
 PLACE = JobRef("redis://:hunter2@crawl-db:6379/0", "a.example")
 TRACE = Trace(
@@ -36,9 +36,9 @@ TRACE = Trace(
 )
 
 
-def worker(number: int, *, silent_seconds: float = 0.2, **card: Any) -> WorkerSeen:
+def worker(number: int, *, silent_seconds: float = 0.2, **heartbeat: Any) -> WorkerSeen:
     fields = {"host_name": f"crawl-{number}", "pid": number, "version": "1.2", "doing": "fetching", "started_at": 10.0}
-    return WorkerSeen(f"crawl-{number}:{number}:1", 8, silent_seconds, WorkerCard(**fields | card))
+    return WorkerSeen(f"crawl-{number}:{number}:1", 8, silent_seconds, WorkerHeartbeat(**fields | heartbeat))
 
 
 def host(key: str, queued: int, due_seconds: float = 0.0) -> HostSeen:
@@ -69,7 +69,7 @@ def lines_with(word: str, report: Any, **options: Any) -> list[str]:
 
 def test_a_worker_is_told_by_machine_process_and_what_it_is_at(make_report) -> None:
     (line,) = lines_with("crawl-7", make_report(workers=[worker(7, doing="blocked by sink", waits_for="sink")]))
-    assert line.split() == ["crawl-7", "7", "blocked", "by", "sink", "sink", "8", "-", "-", "-", "now", "0:02:00"]
+    assert line.split() == ["crawl-7", "7", "blocked", "by", "sink", "sink", "8", "-", "-", "-", "-", "now", "0:02:00"]
 
 
 def test_a_worker_is_told_with_its_slots_share_rate_and_latency(make_report) -> None:
@@ -96,10 +96,21 @@ def test_why_no_host_is_ready_is_told_by_the_queues(make_report, counts, hosts, 
     assert status_view(report, PLACE.frontier).worker_list[0].waits_for == reason
 
 
+def test_paused_hosts_are_told_and_whether_nothing_else_is_left(make_report) -> None:
+    assert "paused" not in text(make_report())
+    assert "paused    2 hosts, by an operator (skitter hosts --state paused)\n" in text(make_report(paused_hosts=2))
+    idle = make_report(paused_hosts=1, workers=[worker(1, waits_for=WaitsFor.PAUSED_HOSTS)])
+    assert "paused    1 host, by an operator (skitter hosts --state paused); nothing else is left to do" in text(idle)
+    assert status_view(idle, PLACE.frontier).blocked_by == "paused hosts"
+
+
 def test_callbacks_are_told_by_how_often_and_how_long_they_ran(make_report) -> None:
     tally = {"calls:parse": 2000, "call_us:parse": 500_000, "calls:parse_book": 10, "call_us:parse_book": 30_000_000}
-    cards = [worker(1, longest_calls={"parse": 0.004}), worker(2, longest_calls={"parse": 0.002, "parse_book": 9.0})]
-    report = make_report(tally=tally, workers=cards)
+    heartbeats = [
+        worker(1, longest_calls={"parse": 0.004}),
+        worker(2, longest_calls={"parse": 0.002, "parse_book": 9.0}),
+    ]
+    report = make_report(tally=tally, workers=heartbeats)
     assert [line.split() for line in lines_with("parse", report)] == [
         ["parse_book", "10", "30.0", "3.0", "s", "9.0", "s"],
         ["parse", "2,000", "0.5", "0.25", "ms", "4.00", "ms"],
@@ -113,7 +124,7 @@ def test_callbacks_are_told_by_how_often_and_how_long_they_ran(make_report) -> N
 
 
 def test_workers_fit_on_a_hundred_columns(make_report) -> None:
-    card = {
+    heartbeat = {
         "host_name": "crawler-7.region.example.net",
         "pid": 1234567,
         "doing": "fetching",
@@ -121,23 +132,25 @@ def test_workers_fit_on_a_hundred_columns(make_report) -> None:
         "pages_per_second": 1234.5,
         "latency_seconds": 0.123,
         "waits_for": "ready host",
+        "memory_bytes": 123_456_789,
     }
-    listed = lines_with("crawler-7", make_report(workers=[worker(1, **card)]), width=100)
+    listed = lines_with("1234567 ", make_report(workers=[worker(1, **heartbeat)]), width=100)
     assert len(listed) == 1
     assert listed[0].rstrip().endswith("0:02:00"), "the name gives way"
+    assert "123.5 MB" in listed[0]
 
 
 def test_whoever_is_silent_comes_first_and_is_counted(make_report) -> None:
     report = make_report(workers=[worker(1), worker(2, silent_seconds=99.0), worker(3)])
     listed = lines_with("crawl-", report)[1:]
     assert [line.split()[0] for line in listed] == ["crawl-2", "crawl-1", "crawl-3"]
-    assert "gone, or cut off" in listed[0]
-    assert "workers   2, 1 silent or gone" in text(report)
+    assert "not responding" in listed[0]
+    assert "workers   2, 1 not responding" in text(report)
 
 
 def test_a_worker_that_told_nothing_is_listed_by_its_id(make_report) -> None:
     (line,) = lines_with("elsewhere:5:1", make_report(workers=[WorkerSeen("elsewhere:5:1", 3, 2.0)]))
-    assert line.split()[1:] == ["-", "-", "-", "3", "-", "-", "-", "2.0", "s", "ago", "-"]
+    assert line.split()[1:] == ["-", "-", "-", "3", "-", "-", "-", "-", "2.0", "s", "ago", "-"]
 
 
 def test_versions_are_told_when_they_differ(make_report) -> None:
@@ -238,6 +251,7 @@ def test_json_has_a_flat_object_for_each_worker(make_report) -> None:
         "problem": "",
         "member": "",
         "coordinator": "",
+        "memory_bytes": 0,
     }
     assert (second["alive"], second["host_name"]) == (False, "")
     assert first.keys() == second.keys()
@@ -266,7 +280,7 @@ def test_a_host_that_waits_for_its_address_says_so(make_report) -> None:
     assert line.split() == ["https://one.example", "-", "0", "5", "address", "-"]
     trace = msgspec.structs.replace(TRACE, host=waits)
     reasons = sentences(trace, make_report())
-    assert "it waits for its address: 192.0.2.1 has as many in flight as per_ip allows" in reasons
+    assert "it waits for its IP address: 192.0.2.1 has as many requests in flight as per_ip allows" in reasons
     assert not [reason for reason in reasons if "fetched now" in reason]
     free = msgspec.structs.replace(trace, host=msgspec.structs.replace(waits, address_full=False))
     assert [reason for reason in sentences(free, make_report()) if "fetched now" in reason]
@@ -289,7 +303,7 @@ def test_a_need_that_no_live_worker_serves_is_named(make_report) -> None:
 @pytest.mark.parametrize(
     ("needs", "sentence", "is_ready"),
     [
-        ((), "it waits for a worker that can serve its need browser: there is none", False),
+        ((), "no worker can serve its need browser", False),
         (("browser",), "it needs browser, which 1 worker can serve now", True),
     ],
 )

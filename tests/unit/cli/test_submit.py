@@ -17,15 +17,18 @@ URL = "http://127.0.0.1:9/"
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("worker", "--every-job", "--job", "x"), "a fleet serves every job as that job says: --job"),
-        (("worker", "--every-job", "spider.py"), "a fleet serves every job as that job says: spider.py"),
+        (("worker", "--every-job", "--job", "x"), "not with --every-job: --job"),
+        (("worker", "--every-job", "spider.py"), "not with --every-job: spider.py"),
         (("worker", "--every-job", "--frontier", "memory:"), "cannot be shared"),
-        (("worker", "--name", "x"), "a name without a fleet"),
-        (("submit", "spider.py:scrape", "http://127.0.0.1:9/", "-o", "x.jsonl"), "which node writes this? x.jsonl"),
-        (("submit", "spider.py:scrape", "http://127.0.0.1:9/", "-o", "-"), "a submitted job cannot write this: -"),
-        (("submit", "spider.py:scrape", "http://127.0.0.1:9/", "-o", "x.warc.gz"), "a submitted job cannot write this"),
-        (("submit", "http://127.0.0.1:9/", "--frontier", "memory:"), "lives inside one crawl only"),
-        (("submit", "http://127.0.0.1:9/", "--set", "stay=true", "--recrawl"), "a crawl that stays"),
+        (("worker", "--name", "x"), "--name without --every-job"),
+        (
+            ("submit", "spider.py:scrape", "http://127.0.0.1:9/", "-o", "x.jsonl"),
+            "no node given to write this: x.jsonl",
+        ),
+        (("submit", "spider.py:scrape", "http://127.0.0.1:9/", "-o", "-"), "a submitted job cannot write to: -"),
+        (("submit", "spider.py:scrape", "http://127.0.0.1:9/", "-o", "x.warc.gz"), "a submitted job cannot write to"),
+        (("submit", "http://127.0.0.1:9/", "--frontier", "memory:"), "exists inside one process only"),
+        (("submit", "http://127.0.0.1:9/", "--set", "stay=true", "--recrawl"), "--stay cannot be submitted"),
         (("submit", "http://127.0.0.1:9/", "--priority", "soon"), "not a priority: soon"),
     ],
 )

@@ -21,16 +21,16 @@ AGAIN = ["skitter", "crawl", "https://a.example/?a=1&b=2", "-o", "x.jsonl", "--f
     ("changes", "words"),
     [
         ({}, "finished: 10 pages in 2.0 s (5.0 pages/s), 4.1 kB"),
-        ({"begun": "resumed"}, "finished: 10 pages in all; this time 2.0 s"),
+        ({"begun": "resumed"}, "finished: 10 pages, 4.1 kB in all; this time 2.0 s (5.0 pages/s)"),
         ({"state": "stopped", "reason": "max_pages"}, "stopped by max_pages: 10 pages"),
         ({"state": "running", "signal": signal.SIGINT}, "interrupted: 10 pages"),
         ({"state": "running", "signal": signal.SIGTERM}, "terminated: 10 pages"),
         ({"failed": 3, "errors": {"dns": 1, "timeout": 2, "tls": 0}}, "failed by class: timeout 2, dns 1"),
-        ({"undelivered": 5}, "5 items not written yet"),
+        ({"undelivered": 5}, "5 items undelivered"),
         ({}, "  10 items in out.jsonl, "),
         ({"outputs": ["out.jsonl", "out.csv"]}, "  10 items in out.jsonl and 1 more, "),
         ({"outputs": ["-"]}, "  10 items, "),
-        ({"outputs": []}, "  10 items (not kept: no output was named), "),
+        ({"outputs": []}, "  10 items (not kept: no output), "),
         ({"outputs": ["redis://me:hunter2@db/0"]}, "  10 items in redis://***@db/0, "),
     ],
 )
@@ -54,19 +54,19 @@ def test_items_without_an_output_are_kept_by_another_crawl(make_summary) -> None
 
 def test_what_failed_can_be_looked_into(make_summary) -> None:
     (step,) = ending.next_steps(make_summary(failed=2), PLACE, AGAIN)
-    assert step == "what failed, and why: skitter failed --frontier 'sqlite:.skitter/my shop.db' --job shop"
+    assert step == "to see what failed and why: skitter failed --frontier 'sqlite:.skitter/my shop.db' --job shop"
 
 
 def test_after_ctrl_c_the_same_command_goes_on_without_fresh(make_summary) -> None:
     (step,) = ending.next_steps(make_summary(state="running", signal=signal.SIGINT), PLACE, AGAIN)
-    assert shlex.split(step.removeprefix("to go on: ")) == [word for word in AGAIN if word != "--fresh"]
+    assert shlex.split(step.removeprefix("to resume: ")) == [word for word in AGAIN if word != "--fresh"]
 
 
 @pytest.mark.parametrize("limit", [["--max-pages", "10"], ["--max-pages=10"], []])
 def test_after_the_limit_a_larger_one_goes_on(make_summary, limit) -> None:
     stopped = make_summary(state="stopped", reason="max_pages", pages=10)
     (step,) = ending.next_steps(stopped, PLACE, ["skitter", "crawl", "https://a.example/", *limit, "-q"])
-    words = shlex.split(step.removeprefix("to go on: "))
+    words = shlex.split(step.removeprefix("to resume: "))
     assert words == ["skitter", "crawl", "https://a.example/", "-q", "--max-pages", "20"]
     parser = Parser(prog="skitter crawl", description="")
     configure(parser)
@@ -83,7 +83,7 @@ def test_a_worker_cannot_go_on_with_a_stopped_job(make_summary, reason, step) ->
 
 def test_items_that_no_sink_took_can_be_drained(make_summary) -> None:
     (step,) = ending.next_steps(make_summary(undelivered=3), PLACE, AGAIN)
-    assert step.startswith("to write what is left: skitter drain -o FILE --frontier")
+    assert step.startswith("to write the undelivered items: skitter deliver -o FILE --frontier")
 
 
 def test_nothing_is_suggested_that_memory_cannot_do(make_summary) -> None:
@@ -101,7 +101,11 @@ def test_no_seed_done_without_a_failure_leads_to_why(make_summary) -> None:
     [
         ("max_pages", "", 0),
         ("command", "", 0),
-        ("start() failed:\nTraceback (most recent call last):\n  …\nOSError: away", "start() failed: OSError: away", 1),
+        (
+            "start() failed:\nTraceback (most recent call last):\n  …\nOSError: unavailable",
+            "start() failed: OSError: unavailable",
+            1,
+        ),
         ("start() lost its worker every time", "start() lost its worker every time", 1),
         ("the words of another version", "the words of another version", 1),
     ],

@@ -45,12 +45,16 @@ def test_a_name_is_safe_as_a_file(text, name) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["example.com", "example.com/path", "localhost:8000", "localhost", "127.0.0.1:80", "[::1]"]
+    ("scheme", "word"),
+    [
+        *(("https", word) for word in ("example.com", "example.com/path", "localhosts.example")),
+        *(("http", word) for word in ("localhost:8000", "localhost", "127.0.0.1:80", "[::1]")),
+    ],
 )
-def test_a_url_without_a_scheme_is_a_usage_error_with_a_hint(folder, word) -> None:
+def test_a_url_without_a_scheme_is_a_usage_error_with_a_hint(folder, scheme, word) -> None:
     with pytest.raises(UsageError, match="a URL without a scheme") as caught:
         find_source(["https://a.example/", word], {}, folder, ["spiders"])
-    assert caught.value.hint == f"did you mean https://{word} ?"
+    assert caught.value.hint == f"did you mean {scheme}://{word} ?"
 
 
 @pytest.mark.parametrize("word", ["mailto:a@b.example", "ftp://a.example/", "http://", "javascript:alert(1)"])
@@ -83,7 +87,7 @@ def test_a_name_that_is_nearly_right(folder) -> None:
 def test_two_spiders_of_one_name(folder) -> None:
     (folder / "a.py").write_text(SPIDER.format("A", "news"))
     (folder / "b.py").write_text(SPIDER.format("B", "news"))
-    with pytest.raises(SpiderError, match="several spiders of one name") as caught:
+    with pytest.raises(SpiderError, match="several spiders with this name") as caught:
         find_source(["news"], {}, folder, ["a.py", "b.py"])
     assert "a.py:A, b.py:B" in caught.value.hint
 
@@ -94,7 +98,7 @@ def test_two_spiders_of_one_name(folder) -> None:
         ([], "nothing to crawl"),
         (["nothing"], "neither a URL nor a spider: nothing"),
         (["notes.txt"], "not a spider file: notes.txt"),
-        (["books.py", "https://a.example/"], "a spider and something else"),
+        (["books.py", "https://a.example/"], "a spider does not take URLs"),
     ],
 )
 def test_neither_one_nor_the_other(folder, words, message) -> None:
@@ -113,18 +117,18 @@ def test_a_sitemap_is_enough_and_names_the_job(folder) -> None:
 
 def test_sitemaps_of_robots_txt_need_a_host(folder) -> None:
     assert find_source(["https://a.example/"], {}, folder, [], ["robots"]).sitemaps == ["robots"]
-    with pytest.raises(UsageError, match="of which host") as caught:
+    with pytest.raises(UsageError, match="needs a host") as caught:
         find_source([], {}, folder, [], ["robots"])
     assert "https://example.com/robots.txt" in caught.value.hint
 
 
 def test_a_spider_may_live_on_sitemaps_alone(folder) -> None:
     (folder / "s.py").write_text(SPIDER.format("A", "a").replace('start_urls = ["https://a.example/"]', ""))
-    with pytest.raises(SpiderError, match="starts nowhere"):
+    with pytest.raises(SpiderError, match="has no start URLs"):
         find_source(["s.py"], {}, folder, [])
     assert find_source(["s.py"], {}, folder, [], ["https://a.example/s.xml"]).sitemaps == ["https://a.example/s.xml"]
-    with pytest.raises(UsageError, match="of which host"):
+    with pytest.raises(UsageError, match="needs a host"):
         find_source(["s.py"], {}, folder, [], ["robots"])
     (folder / "t.py").write_text(SPIDER.format("A", "a").replace("start_urls", 'sitemap_urls = "x"\n    start_urls'))
-    with pytest.raises(SpiderError, match="sitemap_urls is one text"):
+    with pytest.raises(SpiderError, match="sitemap_urls must be a list"):
         find_source(["t.py"], {}, folder, [], ["https://a.example/s.xml"])

@@ -33,7 +33,7 @@ def test_keywords_of_a_request_are_read(options: dict[str, Any], fields: dict[st
 
 @pytest.mark.parametrize("options", [{"verify": False}, {"flags": ["x"]}, {"encoding": "gbk"}])
 def test_a_keyword_without_a_counterpart_is_refused(options: dict[str, Any]) -> None:
-    with pytest.raises(RequestError, match=r"skitter has nothing for .* of a request of Crawlo: http://a.example/"):
+    with pytest.raises(RequestError, match=r"skitter has no counterpart for .* of a Crawlo request: http://a.example/"):
         Request("http://a.example/", **options)
 
 

@@ -48,10 +48,10 @@ def test_the_job_is_the_spiders_and_polite_as_scrapy_is() -> None:
 @pytest.mark.parametrize(
     ("values", "error", "told"),
     [
-        ({"SKITTER_FRONTIER": "memory:"}, UsageError, "lives inside one crawl only: memory:"),
+        ({"SKITTER_FRONTIER": "memory:"}, UsageError, "exists inside one process only: memory:"),
         ({"SKITTER_SETTINGS": 7}, SettingsError, "bad value: SKITTER_SETTINGS"),
         ({"SKITTER_SETTINGS": {"dely": 1}}, SettingsError, "unknown setting in SKITTER_SETTINGS: dely"),
-        ({"SKITTER_SINKS": [{"key": "x"}]}, SettingsError, "a sink without a target in SKITTER_SINKS"),
+        ({"SKITTER_SINKS": [{"key": "x"}]}, SettingsError, "an output without a target in SKITTER_SINKS"),
     ],
 )
 def test_what_cannot_be_meant_is_named(values: dict[str, Any], error: type[Exception], told: str) -> None:

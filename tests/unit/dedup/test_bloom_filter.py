@@ -103,7 +103,7 @@ def test_at_ninety_percent_of_the_capacity_it_says_so_once(caplog: pytest.LogCap
         seen.add_ids(random_ids(2, 1))
         seen.add_ids(random_ids(3, 1))
     assert [record.getMessage() for record in caplog.records] == [
-        "a Bloom filter has 90 of 100 keys: beyond, each doubling takes more than twice its memory"
+        "a Bloom filter has 90 of 100 keys: beyond its capacity, each doubling takes more than twice its memory"
     ]
     assert seen.stats().is_nearly_full
 
@@ -125,7 +125,7 @@ def test_threads_that_add_the_same_keys_at_once_are_told_once_that_each_is_new()
 
 @pytest.mark.parametrize(
     ("capacity", "error_rate", "text"),
-    [(0, 0.1, "not a capacity: 0"), (1, 0.0, "not an error rate: 0.0"), (1, 1.0, "not an error rate: 1.0")],
+    [(0, 0.1, "invalid capacity: 0"), (1, 0.0, "invalid error rate: 0.0"), (1, 1.0, "invalid error rate: 1.0")],
 )
 def test_impossible_sizes_are_refused(capacity: int, error_rate: float, text: str) -> None:
     with pytest.raises(UsageError, match=text):

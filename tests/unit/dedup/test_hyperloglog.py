@@ -61,5 +61,5 @@ def test_changes_told_in_pieces_make_the_same_count() -> None:
 
 @pytest.mark.parametrize("registers", [b"\0", bytes(REGISTERS - 1) + b"\xff"])
 def test_what_are_no_registers_is_refused(registers: bytes) -> None:
-    with pytest.raises(ValueError, match="not registers"):
+    with pytest.raises(ValueError, match="invalid registers"):
         HyperLogLog.from_registers(registers)

@@ -140,17 +140,17 @@ def test_what_the_filter_takes_for_known_by_mistake_is_new_all_the_same_and_coun
 def test_a_key_whose_adding_failed_is_not_in_the_cache() -> None:
     class Broken(ExactSet):
         def add_ids(self, ids: Sequence[int]) -> list[bool]:
-            raise OSError("away")
+            raise OSError("unavailable")
 
     seen = LayeredSet(Broken())
-    with pytest.raises(OSError, match="away"):
+    with pytest.raises(OSError, match="unavailable"):
         seen.add("a")
     assert "a" not in seen
 
 
 @pytest.mark.parametrize("store", [ExpiringSet(seconds=1), BoundedSet(max_bytes=1000)])
 def test_a_set_that_forgets_cannot_be_a_layer(store: SeenSet) -> None:
-    with pytest.raises(UsageError, match="a set that forgets cannot have a cache before it"):
+    with pytest.raises(UsageError, match="a set that forgets keys cannot have a cache"):
         LayeredSet(store)
 
 

@@ -127,10 +127,10 @@ class Failing:
 
     async def _call(self, name, *arguments):
         if name in self.before:
-            raise FrontierError("away")
+            raise FrontierError("unavailable")
         result = await getattr(self._frontier, name)(*arguments)
         if name in self.after:
-            raise FrontierError("away")
+            raise FrontierError("unavailable")
         return result
 
     async def open_sink(self, target, owner):
@@ -357,7 +357,7 @@ async def test_a_sink_that_fails_does_not_stop_the_others_and_is_raised_at_the_e
 async def test_a_sink_that_cannot_be_opened_is_given_up(crawl, tmp_path):
     (tmp_path / "out.json").write_text("no json")
     sink = file_sink(str(tmp_path / "out.json"), overwrite=False)
-    with pytest.raises(SinkError, match="cannot add"):
+    with pytest.raises(SinkError, match="cannot append"):
         await Delivery(crawl.frontier, [ListSink(), sink], "me").open()
     assert (await crawl.sink_seen(sink.target))[1] == ""
     assert (await crawl.sink_seen("list"))[1] == ""
@@ -381,7 +381,7 @@ async def test_processes_of_one_owner_do_not_disturb_each_other(crawl, tmp_path)
 
 async def test_a_target_that_another_machine_has_is_not_made_here(crawl, tmp_path):
     await crawl.frontier.open_sink(str(tmp_path / "out.jsonl"), "another machine")
-    with pytest.raises(SinkError, match="another process delivers"):
+    with pytest.raises(SinkError, match="another process is writing"):
         await Delivery(crawl.frontier, [file_sink(str(tmp_path / "out.jsonl"), overwrite=False)], "me").open()
     assert list(tmp_path.iterdir()) == []
 
@@ -392,7 +392,7 @@ async def test_a_target_has_one_owner_until_its_time_has_run_out(crawl):
     await gone.open()
     await crawl.page(2)
     await gone.drain()
-    with pytest.raises(SinkError, match="another process delivers to this target: list") as raised:
+    with pytest.raises(SinkError, match="another process is writing to this output: list") as raised:
         await Delivery(crawl.frontier, [second], "second").open()
     assert raised.value.hint
     assert (await crawl.sink_seen("list"))[1] == "first"
@@ -474,7 +474,7 @@ async def test_what_is_left_goes_into_a_new_file_when_the_old_one_is_lost(crawl,
     await crawl.page(3)
     for path in tmp_path.iterdir():
         path.unlink()
-    with pytest.raises(SinkError, match="gone") as caught:
+    with pytest.raises(SinkError, match="missing") as caught:
         await Delivery(crawl.frontier, [file_sink(target, overwrite=False)], "o2").open()
     assert "--rest" in caught.value.hint
     second = Delivery(crawl.frontier, [file_sink(target, overwrite=False)], "o2")

@@ -1,4 +1,5 @@
-"""Delivery in trouble: targets that are away are waited for, and what they will never take goes to the rejects."""
+"""Delivery in trouble: targets that are unavailable are waited for, and what they will never take goes to the
+rejects."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ import pytest
 
 from skitter.delivery import sink_runner
 from skitter.delivery.runner import Delivery
-from skitter.errors import BadItemsError, SinkAwayError, SinkError
+from skitter.errors import BadItemsError, SinkError, SinkUnavailableError
 from skitter.extract.rejected_items import encode_reject
 from skitter.frontier.clock import StoreClock
 from skitter.frontier.memory import MemoryStore, memory_frontier
@@ -53,14 +54,14 @@ class Crawl:
 
 
 class Server:
-    """A target that can be away, and does not like some numbers."""
+    """A target that can be unavailable, and does not like some numbers."""
 
     exact = True
 
     def __init__(self, target: str = "server") -> None:
         self.target = target
         self.rows: list[int] = []
-        self.away = False
+        self.unavailable = False
         self.away_after_reject = False
         self.bad: set[int] = set()
         self.tries = asyncio.Semaphore(0)
@@ -69,8 +70,8 @@ class Server:
 
     def _answer(self) -> None:
         self._loop.call_soon_threadsafe(self.tries.release)
-        if self.away:
-            raise SinkAwayError("connection refused: server:5432")
+        if self.unavailable:
+            raise SinkUnavailableError("connection refused: server:5432")
 
     def take(self) -> None:
         self._answer()
@@ -82,7 +83,7 @@ class Server:
         self._answer()
         numbers = [msgspec.msgpack.decode(item.record)["n"] for item in items]
         if wrong := {item.position: f"bad number {n}" for item, n in zip(items, numbers, strict=True) if n in self.bad}:
-            self.away = self.away_after_reject
+            self.unavailable = self.away_after_reject
             raise BadItemsError(self.target, wrong)
         self.rows += numbers
         return b"%d" % len(self.rows)
@@ -129,7 +130,7 @@ async def test_a_target_that_goes_away_gets_everything_when_it_is_back(crawl, to
     server, other = Server(), Server("other")
     delivery = Delivery(crawl.frontier, [server, other], "me", on_event=told.append)
     await delivery.open()
-    server.away = True
+    server.unavailable = True
     await crawl.page(item(1), item(2))
     stop = asyncio.Event()
     running = asyncio.create_task(delivery.run(stop))
@@ -137,15 +138,17 @@ async def test_a_target_that_goes_away_gets_everything_when_it_is_back(crawl, to
         await server.tries.acquire()
     (seen, beside) = sorted((await crawl.frontier.report()).sinks, key=lambda sink: sink.target, reverse=True)
     assert (seen.trouble, seen.owner) == ("connection refused: server:5432", "me")
-    assert (beside.trouble, beside.undelivered, other.rows) == ("", 0, [1, 2]), "one that is away holds up nobody"
+    assert (beside.trouble, beside.undelivered, other.rows) == ("", 0, [1, 2]), (
+        "one that is unavailable holds up nobody"
+    )
     await crawl.page(item(3))
     stop.set()
     await running
-    server.away = False
+    server.unavailable = False
     await delivery.finish()
     assert server.rows == other.rows == [1, 2, 3]
     names = [event.kind.name for event in told]
-    assert names == ["sink.away", "sink.back"], "said once, however often it was tried"
+    assert names == ["sink.unavailable", "sink.back"], "said once, however often it was tried"
     (seen, _) = sorted((await crawl.frontier.report()).sinks, key=lambda sink: sink.target, reverse=True)
     assert seen.trouble == ""
 
@@ -165,7 +168,7 @@ async def test_the_ownership_is_kept_while_a_target_is_away(crawl, monkeypatch):
     monkeypatch.setattr(crawl.frontier, "items", items)
     delivery = Delivery(crawl.frontier, [server], "me", on_event=lambda _: None)
     await delivery.open()
-    server.away = True
+    server.unavailable = True
     await crawl.page(item(1))
     draining = asyncio.create_task(delivery.drain())
     for _ in range(5):
@@ -174,15 +177,15 @@ async def test_the_ownership_is_kept_while_a_target_is_away(crawl, monkeypatch):
         crawl.now += 29
         assert await crawl.frontier.open_sink("server", "other") is None
     delivery.hurry()
-    with pytest.raises(SinkAwayError):
+    with pytest.raises(SinkUnavailableError):
         await draining
     assert server.rows == []
 
 
 async def test_a_target_that_is_away_at_the_start_is_an_error(crawl):
     server = Server()
-    server.away = True
-    with pytest.raises(SinkAwayError, match="connection refused"):
+    server.unavailable = True
+    with pytest.raises(SinkUnavailableError, match="connection refused"):
         await Delivery(crawl.frontier, [server], "me").open()
 
 
@@ -192,15 +195,15 @@ async def test_the_end_waits_for_a_target_that_is_away(crawl, told):
     await delivery.open()
     await crawl.page(item(1))
     await delivery.drain()
-    server.away = True
+    server.unavailable = True
     finishing = asyncio.create_task(delivery.finish())
     for _ in range(5):
         await server.tries.acquire()
     assert not finishing.done()
-    server.away = False
+    server.unavailable = False
     await finishing
     assert (server.rows, server.finished) == ([1], 1)
-    assert [event.kind.name for event in told] == ["sink.away", "sink.back"]
+    assert [event.kind.name for event in told] == ["sink.unavailable", "sink.back"]
 
 
 async def test_in_a_hurry_a_target_that_is_away_is_left_and_keeps_its_items(crawl):
@@ -208,7 +211,7 @@ async def test_in_a_hurry_a_target_that_is_away_is_left_and_keeps_its_items(craw
     delivery = Delivery(crawl.frontier, [server, other], "me", on_event=lambda _: None)
     await delivery.open()
     await crawl.page(item(1), item(2))
-    server.away = True
+    server.unavailable = True
     finishing = asyncio.create_task(delivery.finish(complete=False))
     for _ in range(3):
         await server.tries.acquire()
@@ -217,7 +220,7 @@ async def test_in_a_hurry_a_target_that_is_away_is_left_and_keeps_its_items(craw
     assert other.rows == [1, 2]
     (seen, _) = sorted((await crawl.frontier.report()).sinks, key=lambda sink: sink.target, reverse=True)
     assert (seen.owner, seen.undelivered) == ("", 2)
-    server.away = False
+    server.unavailable = False
     again = Delivery(crawl.frontier, [server], "somebody else")
     await again.open()
     await again.finish()
@@ -265,7 +268,7 @@ async def test_a_target_that_goes_away_between_rejects_and_rest_gets_no_reject_t
     await delivery.open()
     await crawl.page(item(0), item(1), item(2))
     assert not await delivery.step()
-    server.away = False
+    server.unavailable = False
     await delivery.finish()
     assert (server.rows, len(rejects.rejected)) == ([0, 2], 1)
 

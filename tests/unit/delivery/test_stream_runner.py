@@ -171,7 +171,7 @@ async def test_another_owner_is_an_error() -> None:
     outbox = FakeOutbox(1)
     outbox.owner = "other"
     runner, _, _ = make(outbox)
-    with pytest.raises(SinkError, match="another program takes the items"):
+    with pytest.raises(SinkError, match="another program is reading the items"):
         await runner.open(anew=False)
     outbox.owner = None
     await runner.open(anew=False)

@@ -101,6 +101,22 @@ def test_probes_and_the_autoscaler_ask_serve() -> None:
     (monitor,) = (document for document in documents("example") if document["kind"] == "ServiceMonitor")
     assert monitor["spec"]["endpoints"][0]["path"] == METRICS_PATH
     assert "replicas" not in deployments("example")["worker-books"]
+    # Each replica has the figures of all jobs: a second one would double every series and alert.
+    assert deployments("example")["serve"]["replicas"] == 1
+
+
+def test_only_serve_has_the_file_of_users() -> None:
+    for component, spec in deployments("example").items():
+        pod = spec["template"]["spec"]
+        secrets = {volume["secret"]["secretName"] for volume in pod["volumes"] if "secret" in volume}
+        assert ("skitter-users" in secrets) == (component == "serve")
+    assert (
+        "--users=/etc/skitter/users/users"
+        in deployments("example")["serve"]["template"]["spec"]["containers"][0]["args"]
+    )
+    assert not any(
+        "users" in arg for arg in deployments("default")["serve"]["template"]["spec"]["containers"][0]["args"]
+    )
 
 
 def test_values_have_a_schema_that_refuses_what_it_does_not_know() -> None:
@@ -139,6 +155,7 @@ def test_helm_renders_and_lints_and_refuses() -> None:
         "shutdownSeconds=50": "15 or more above",
         "workers.a.autoscaling.enabled=true": "needs a job",
         "frontier.url=sqlite:x.db": "does not match",
+        "serve.replicas=2,serve.serviceMonitor.enabled=true": "needs serve.replicas: 1",
     }.items():
         done = subprocess.run(
             ["helm", "template", "r", chart, *version, "--set", wrong], capture_output=True, text=True, check=False

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from skitter.errors import EventStreamAwayError, EventStreamError, UsageError
+from skitter.errors import EventStreamError, EventStreamUnavailableError, UsageError
 from skitter.event_streams import publisher as module
 from skitter.event_streams.contract import EventMessage
 from skitter.event_streams.publisher import EventPublisher
@@ -21,7 +21,7 @@ from skitter.observe import events
 
 
 class Stream:
-    """A stream in memory, whose server can go away."""
+    """A stream in memory, whose server can become unavailable."""
 
     name = "memory"
 
@@ -128,15 +128,15 @@ def test_what_is_said_while_publishing_is_not_published() -> None:
 def test_a_server_that_comes_back_gets_what_waited_and_the_absence_is_told_once() -> None:
     stream = Stream()
     with running(stream) as (publisher, told):
-        stream.trouble = EventStreamAwayError("away")
+        stream.trouble = EventStreamUnavailableError("unavailable")
         for number in range(10):
             publisher.publish(numbered(number))
-        until(lambda: "events.away" in told.kinds)
+        until(lambda: "events.unavailable" in told.kinds)
         publisher.publish(numbered(10))
         stream.trouble = None
         until(lambda: len(stream.published) == 11)
     assert stream.numbers == list(range(11))
-    assert [kind for kind in told.kinds if kind != "log"] == ["events.away", "events.back"]
+    assert [kind for kind in told.kinds if kind != "log"] == ["events.unavailable", "events.back"]
 
 
 def test_beyond_the_buffer_the_oldest_are_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_beyond_the_buffer_the_oldest_are_dropped_and_counted(monkeypatch: pytes
     monkeypatch.setattr(module, "BATCH", 1)
     stream = Stream()
     with running(stream) as (publisher, told):
-        stream.trouble = EventStreamAwayError("away")
+        stream.trouble = EventStreamUnavailableError("unavailable")
         for number in range(1000):
             publisher.publish(numbered(number))
         until(lambda: "events.dropped" in told.kinds)
@@ -173,10 +173,10 @@ def test_publishing_never_waits_and_the_end_is_bounded(monkeypatch: pytest.Monke
 def test_a_server_that_stays_away_does_not_keep_the_crawl_from_ending(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "FLUSH_SECONDS", 0.2)
     stream = Stream()
-    stream.trouble = EventStreamAwayError("away")
+    stream.trouble = EventStreamUnavailableError("unavailable")
     with running(stream) as (publisher, told):
         publisher.publish(numbered(0))
-    assert told.kinds == ["events.away", "events.dropped"]
+    assert told.kinds == ["events.unavailable", "events.dropped"]
     assert told.fields[-1]["events"] == 1
 
 
@@ -199,7 +199,7 @@ def test_a_refusal_that_comes_late_is_waited_for_and_told(monkeypatch: pytest.Mo
 
     with running(Slow()) as (_, told):
         answer.set()
-        until(lambda: "events.away" in told.kinds)
+        until(lambda: "events.unavailable" in told.kinds)
 
 
 @pytest.mark.parametrize(

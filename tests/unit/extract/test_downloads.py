@@ -65,7 +65,7 @@ def test_a_url_gives_a_harmless_suffix_or_none(url: str, suffix: str) -> None:
         ([], None, ""),
         (["image/*"], 12, ""),
         (["image/png"], None, ""),
-        (["image/gif", "text/*"], None, "of another type: image/png"),
+        (["image/gif", "text/*"], None, "another content type: image/png"),
         ([], 11, "larger than 11 bytes"),
     ],
 )
@@ -109,5 +109,5 @@ def test_a_wrong_option_is_an_error_of_who_wrote_it(options: dict[str, Any]) -> 
 
 
 async def test_without_a_crawl_nothing_is_stored() -> None:
-    with pytest.raises(SpiderError, match="in a crawl only"):
+    with pytest.raises(SpiderError, match="only in a crawl"):
         await anext(Spider().save_file(response(PNG)))

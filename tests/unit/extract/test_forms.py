@@ -155,7 +155,7 @@ def test_a_form_that_is_not_there_is_answered_with_those_that_are(respond: Respo
     assert caught.value.hint == 'its forms: form[name="search"] GET find?old=1#x; form[id="login"] POST ../login'
     with pytest.raises(FormError, match="it has none"):
         respond("<p>").form()
-    with pytest.raises(FormError, match="no form on what is no page"):
+    with pytest.raises(FormError, match="the response has no forms, because it is not HTML"):
         respond("<form>", "image/png").form()
     with pytest.raises(SelectorError):
         respond(LOGIN).form("form[")
@@ -243,12 +243,12 @@ def test_an_action_is_relative_to_the_base_and_an_empty_one_is_the_page(
 
 
 def test_a_form_that_cannot_be_sent_says_so(respond: Respond) -> None:
-    with pytest.raises(FormError, match="a form that sends nothing"):
+    with pytest.raises(FormError, match="the form sends nothing"):
         respond("<form method=dialog>").form().submit()
     for action in ("javascript:x()", "mailto:a@b.test", "http://[x"):
-        with pytest.raises(UrlError, match="a form that cannot be sent"):
+        with pytest.raises(UrlError, match="the form cannot be submitted"):
             respond(f"<form action='{action}'>").form().submit()
-    with pytest.raises(FormError, match="a form that sends no files"):
+    with pytest.raises(FormError, match="the form cannot send files"):
         respond("<form method=post>").form().submit(files={"f": ("a.txt", b"x", "text/plain")})
 
 

@@ -24,6 +24,7 @@ FILES = sorted(path.stem for path in Path(scripts.__file__).with_name("lua").glo
 METHODS = [name for name in FILES if name not in scripts.SHARED]
 NAMES = set(scripts.constants())
 OF_ENUMS = {f"AT_{state.name}" for state in RequestState} | set(host.Phase.__members__) | set(lease.Work.__members__)
+OF_ENUMS |= {f"HALT_{halt.name}" for halt in host.Halt}
 OF_ENUMS |= {f"SESSION_{state.name}" for state in session.SessionState}
 OF_ENUMS |= {f"{kind.name}_{what}" for kind in item.ItemKind for what in ("KIND", "COUNTER")}
 OF_ENUMS |= {f"PROXY_{state.name}" for state in ProxyState} | {f"FAULT_{fault.name}" for fault in ProxyFault}

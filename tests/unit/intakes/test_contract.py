@@ -102,7 +102,7 @@ def test_one_process_at_a_time_reads_a_file(tmp_path: Path) -> None:
     path = tmp_path / "urls.txt"
     path.touch()
     intake = opened(path)
-    with pytest.raises(IntakeError, match="another process reads this file"):
+    with pytest.raises(IntakeError, match="another process is reading this file"):
         opened(path)
     intake.close()
     opened(path).close()
@@ -111,7 +111,7 @@ def test_one_process_at_a_time_reads_a_file(tmp_path: Path) -> None:
 def test_a_file_that_was_cut_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "urls.txt"
     path.write_bytes(b"https://a.example/\n")
-    with pytest.raises(IntakeError, match="shorter than what was read"):
+    with pytest.raises(IntakeError, match="shorter than the part already read"):
         opened(path, b"20")
 
 
@@ -122,7 +122,7 @@ def test_what_is_no_file_is_refused(tmp_path: Path, kind: str) -> None:
         path.mkdir()
     elif kind == "pipe":
         os.mkfifo(path)
-    with pytest.raises(IntakeError, match=r"cannot be read|not a file"):
+    with pytest.raises(IntakeError, match=r"cannot be read|not a regular file"):
         opened(path)
 
 

@@ -12,7 +12,7 @@ from skitter.frontier.contract import Frontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.model.job import JobSpec
 from skitter.model.request import Fingerprinter, Request
-from skitter.model.worker import WorkerCard, WorkerSeen
+from skitter.model.worker import WorkerHeartbeat, WorkerSeen
 from skitter.node import dead_workers as module
 from skitter.node.dead_workers import dead_worker_recovery, recover_dead_workers
 from skitter.observe.events import Event
@@ -79,7 +79,7 @@ async def test_the_leases_of_a_node_that_has_left_its_group_go_back_with_a_loss_
     frontier, told = await job(), []
     await frontier.add([Fingerprinter((await frontier.job()).secret).entry(Request("http://a.example/"))])
     for worker, member in (("a:1:1", "gone"), ("b:1:1", "there"), ("c:1:1", ""), (worker_id(), "gone")):
-        await frontier.tell(worker, WorkerCard(member=member))
+        await frontier.tell(worker, WorkerHeartbeat(member=member))
         await frontier.lease(worker, 1)
     group = Group("there")
     await recover_dead_workers(frontier, told.append, membership=group)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 
 import pytest
 
-from skitter.errors import IntakeAwayError, IntakeError, UsageError
+from skitter.errors import IntakeError, IntakeUnavailableError, UsageError
 from skitter.frontier.contract import Frontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.intakes.contract import Backlog, DeadLetter, Message
@@ -154,7 +154,7 @@ async def test_messages_become_requests_and_are_acknowledged_after(rig: Rig) -> 
     rig.frontier.add = logged  # type: ignore[method-assign]
     async with rig.reads(rig.reader(queue)):
         seen = await rig.until_seen(lambda seen: seen.read == 3)
-    assert (added, len(queue.acked), seen.added, seen.known, seen.backlog) == ([3], 3, 2, 1, 0)
+    assert (added, len(queue.acked), seen.added, seen.duplicates, seen.backlog) == ([3], 3, 2, 1, 0)
     leases = (await rig.frontier.lease("w", 10)).leases
     assert [(lease.request.url, lease.request.priority) for lease in leases] == [
         ("https://a.example/2", 7),
@@ -202,10 +202,10 @@ async def test_when_dead_letters_cannot_be_stored_nothing_is_acknowledged_until_
 @pytest.mark.parametrize("step", ["read", "ack"])
 async def test_a_source_that_is_away_is_opened_again_and_nothing_is_lost(rig: Rig, step: str) -> None:
     queue = Queue(b"https://a.example/1", b"https://a.example/2", ends=True)
-    queue.fails = {step: [IntakeAwayError("no route")], "open": []}
+    queue.fails = {step: [IntakeUnavailableError("no route")], "open": []}
     reader = rig.reader(queue)
     async with rig.reads(reader):
-        queue.fails["open"] = [IntakeAwayError("no route"), IntakeAwayError("no route")]
+        queue.fails["open"] = [IntakeUnavailableError("no route"), IntakeUnavailableError("no route")]
         await rig.until_seen(lambda seen: seen.closed)
     assert sorted(queue.acked) == [b"https://a.example/1", b"https://a.example/2"]
     assert (await rig.frontier.counts()).queued == 2
@@ -288,7 +288,7 @@ async def test_the_mark_is_stored_and_given_to_the_next_reader(rig: Rig) -> None
 async def test_an_unfiltered_message_that_comes_again_is_the_same_request(rig: Rig) -> None:
     body = b'{"url": "https://a.example/", "dont_filter": true}'
     queue = Queue(body, body, ends=True)
-    queue.fails = {"ack": [IntakeAwayError("gone")]}
+    queue.fails = {"ack": [IntakeUnavailableError("gone")]}
     async with rig.reads(rig.reader(queue)):
         seen = await rig.until_seen(lambda seen: seen.closed)
     assert (await rig.frontier.counts()).queued == 2, "two messages are two requests, however often they come"
@@ -341,7 +341,10 @@ async def test_a_command_that_only_reads_stops_when_it_is_asked_to(rig: Rig, ste
     )
     async with reading_intakes([reader], stop) as tasks:
         if step == "open":
-            queue.fails = {"read": [IntakeAwayError("away")], "open": [IntakeAwayError("away")] * 1000}
+            queue.fails = {
+                "read": [IntakeUnavailableError("unavailable")],
+                "open": [IntakeUnavailableError("unavailable")] * 1000,
+            }
             await rig.until(lambda: "intake.trouble" in rig.told())
         stop.stop()
         await asyncio.wait_for(asyncio.wait(tasks), 10)
@@ -350,7 +353,7 @@ async def test_a_command_that_only_reads_stops_when_it_is_asked_to(rig: Rig, ste
 
 async def test_a_source_that_cannot_be_taken_over_yet_is_tried_again(rig: Rig) -> None:
     queue = Queue(b"https://a.example/1")
-    queue.shared, queue.fails = False, {"open": [IntakeError("another process reads this file")] * 3}  # type: ignore[misc]
+    queue.shared, queue.fails = False, {"open": [IntakeError("another process is reading this file")] * 3}  # type: ignore[misc]
     await rig.frontier.open_intake(SOURCE, "elsewhere:1:1")
     async with rig.reads(rig.reader(queue)):
         await rig.until(lambda: "intake.read_elsewhere" in rig.told())
@@ -398,7 +401,7 @@ async def test_a_reader_in_trouble_for_long_counts_as_alive(rig: Rig, monkeypatc
     monkeypatch.setattr(intake_reader, "AWAY_SECONDS", 60.0)
     monkeypatch.setattr(intake_record, "KEEP_SECONDS", 0.05)
     queue = Queue()
-    queue.fails = {"read": [IntakeAwayError("away")]}
+    queue.fails = {"read": [IntakeUnavailableError("unavailable")]}
     async with rig.reads(rig.reader(queue)):
         await rig.until(lambda: "intake.trouble" in rig.told())
         for _ in range(3):

@@ -180,7 +180,7 @@ def test_overlap_with_a_run_that_goes_on(overlap: Overlap, expected: list[Any], 
     first = decision.record.ticks[0]
     assert first.replaced_by == (1080 if overlap is Overlap.REPLACE else 0)
     if overlap is Overlap.SKIP:
-        assert decision.rows[0].reason == f"the run of {ticks.shown_time(1020)} goes on"
+        assert decision.rows[0].reason == f"the run of {ticks.shown_time(1020)} is still running"
 
 
 def test_ticks_that_queue_run_one_after_the_other() -> None:
@@ -238,7 +238,7 @@ def test_what_an_operator_said_of_the_job_holds(overlap: Overlap, situation: Job
 
 def test_a_job_that_others_work_on_counts_as_a_run() -> None:
     decision = start(with_ticks(record(), waiting(1020)), 1021.0, JobSituation.WORKING)
-    assert [row.reason for row in decision.rows] == ["others work on the job: news"]
+    assert [row.reason for row in decision.rows] == ["other processes are working on the job: news"]
 
 
 @pytest.mark.parametrize(("now", "expected"), [(1030.0, "runs"), (1031.0, "missed")])

@@ -10,6 +10,7 @@ import pytest
 
 import skitter.schedules
 from skitter.app.scheduled_command import CommandResult, command_words
+from skitter.cli.scheduled_command import check_remote_command
 from skitter.errors import UsageError
 from skitter.model.schedule import Overlap, Schedule, ScheduleRecord, Tick
 from skitter.schedules import Schedules
@@ -53,7 +54,7 @@ async def test_a_schedule_through_its_life(schedules: Schedules) -> None:
 
 async def test_a_schedule_is_changed_only_on_request_and_keeps_its_anchor(schedules: Schedules) -> None:
     await schedules.add("news", CRAWL, every="1h")
-    with pytest.raises(UsageError, match="there is such a schedule: news"):
+    with pytest.raises(UsageError, match="the schedule already exists: news"):
         await schedules.add("news", CRAWL, every="2h")
     first = await schedules.get("news")
     again = await schedules.add("news", CRAWL, every=3600, retries=2, replace=True)
@@ -84,16 +85,16 @@ async def test_a_token_of_the_environment_is_not_stored(
         ([], "no command to schedule"),
         (["crwal", "https://example.com/"], "no such command: crwal"),
         (["rm", "-rf", "/"], "no such command: rm"),
-        (["scheduler"], "not a command for a schedule"),
+        (["scheduler"], "this command cannot be scheduled"),
         (["crawl", "https://example.com/", "--no-such-option"], "no such option: --no-such-option"),
-        (["crawl", "--help"], "only print its help"),
+        (["crawl", "--help"], "only print the help"),
         (["crawl", "nowhere.py"], "nowhere.py"),
         (["crawl", "https://example.com/", "--set", "per_host=none"], "per_host"),
-        (["crawl", "https://example.com/", "-o", "-"], "prints to nobody"),
-        (["crawl", "https://example.com/", "--frontier", "memory:"], "lives inside one crawl only"),
-        (["crawl", "https://example.com/", "--run-key", "x"], "gives its own"),
-        (["crawl", "--intake", "-", "--job", "x"], "told nothing"),
-        (["submit", "https://example.com/", "-o", "x.jsonl"], "which node writes this"),
+        (["crawl", "https://example.com/", "-o", "-"], "is not read: -o -"),
+        (["crawl", "https://example.com/", "--frontier", "memory:"], "exists inside one process only"),
+        (["crawl", "https://example.com/", "--run-key", "x"], "sets its own run key"),
+        (["crawl", "--intake", "-", "--job", "x"], "has no input"),
+        (["submit", "https://example.com/", "-o", "x.jsonl"], "no node given to write this"),
         (["export", "--job"], "expected one argument"),
     ],
 )
@@ -107,9 +108,73 @@ async def test_commands_that_could_not_run_are_refused(
 
 
 @pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["jobs"], "users of a server cannot schedule this command: jobs"),
+        (["shell"], "cannot schedule this command: shell"),
+        (["drop", "--job", "x"], "cannot schedule this command: drop"),
+        (["export", "--job", "x", "-o", "x.csv"], "cannot schedule this command: export"),
+        (["crawl", "/etc/evil.py"], "a spider outside the server's folder"),
+        (["crawl", "../evil.py:Spider"], "a spider outside the server's folder"),
+        (["crawl", "link/evil.py"], "a spider outside the server's folder"),
+        (["crawl", "https://example.com/", "/etc/passwd"], "a spider outside"),
+        (["crawl", "https://example.com/", "-o", "/etc/cron.d/x.jsonl"], "an output outside the server's folder"),
+        (["crawl", "https://example.com/", "-O", "../x.csv"], "an output outside"),
+        (["crawl", "https://example.com/", "-o", "file:///etc/x.jsonl"], "the output file:///etc/x.jsonl"),
+        (["crawl", "https://example.com/", "-o", "/etc/x://y.jsonl"], "the output"),
+        (["crawl", "https://example.com/", "-o", "sqlite:/etc/x.db"], "an output outside"),
+        (["crawl", "https://example.com/", "-o", "sqlite:///etc/x.db"], "an output outside"),
+        (["crawl", "https://example.com/", "-o", "python:os:system"], "the output python:os:system"),
+        (["crawl", "https://example.com/", "-o", "PYTHON://os:system"], "the output PYTHON"),
+        (["crawl", "https://example.com/", "--frontier", "sqlite:/etc/x.db"], "--frontier"),
+        (["crawl", "https://example.com/", "--config", "x.py"], "--config"),
+        (["crawl", "--intake", "file:/etc/passwd"], "--intakes"),
+        (["crawl", "https://example.com/", "--proxies", "command:id"], "the setting proxies"),
+        (["crawl", "https://example.com/", "--log", "/etc/x"], "the setting log_file"),
+        (["crawl", "https://example.com/", "--cache", "/etc"], "the setting cache_dir"),
+        (["crawl", "https://example.com/", "--metrics", "9464"], "the setting metrics"),
+        (["crawl", "https://example.com/", "--set", "hooks=os:system"], "the setting hooks"),
+        (["crawl", "https://example.com/", "--set", "item-functions=os:system"], "the setting item_functions"),
+        (["crawl", "https://example.com/", "--set", "browser_path=/bin/sh"], "the setting browser_path"),
+        (["crawl", "https://example.com/", "--set", "LOG_FILE=/etc/x"], "the setting LOG_FILE"),
+        (["crawl", "https://example.com/", "--recrawl", "--stay"], "the setting stay"),
+        (["submit", "https://example.com/", "--set", "trusted_code=x"], "the setting trusted_code"),
+    ],
+)
+async def test_users_of_a_server_schedule_nothing_but_crawls_of_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: list[str], message: str
+) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "evil.py").write_text("raise SystemExit('it was run')")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "link").symlink_to(tmp_path / "outside")
+    monkeypatch.chdir(tmp_path / "folder")
+    with pytest.raises(UsageError, match=message) as error:
+        check_remote_command(command, "sqlite:jobs.db")
+    assert error.value.hint
+
+
+def test_users_of_a_server_schedule_crawls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "news.py").write_text(SPIDER)
+    outputs = ["-o", "out/items.jsonl", "-o", "sqlite:items.db#news", "-o", "postgresql://h/db#t"]
+    limits = ["--max-pages", "9", "--set", "delay_seconds=2", "--workers", "2", "--fresh"]
+    checked = check_remote_command(["crawl", "news.py:News", *outputs, *limits], "sqlite:jobs.db")
+    assert (checked.job, checked.takes_frontier) == ("news", True)
+    assert check_remote_command(["submit", "https://example.com/", "--job", "x"], "sqlite:jobs.db").job == "x"
+
+
+async def test_a_schedule_of_a_file_is_changed_there(schedules: Schedules) -> None:
+    await schedules.apply("news", CRAWL, origin="skitter.toml", every="1h")
+    with pytest.raises(UsageError, match=r"the schedule news is defined in skitter\.toml"):
+        await schedules.add("news", CRAWL, every="2h", replace=True)
+    assert (await schedules.get("news")).every_seconds == 3600
+
+
+@pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({}, "when does it run"),
+        ({}, "no time given"),
         ({"cron": "nonsense"}, "not a cron expression"),
         ({"cron": "0 2 * * *", "timezone": "Mars/Olympus"}, "no such time zone"),
         ({"every": "soon"}, "not a duration: --every soon"),
@@ -118,9 +183,9 @@ async def test_commands_that_could_not_run_are_refused(
         ({"every": "1h", "catch_up": "some"}, "unknown: --catch-up some"),
         ({"every": "1h", "max_instances": 0}, "--max-instances 0"),
         ({"every": "1h", "retries": -1}, "--retries -1"),
-        ({"every": "1h", "until": "2001-01-01"}, "no time ever comes"),
-        ({"every": "1h", "retry": 3}, "no such setting of a schedule: retry"),
-        ({"every": "1h", "retries": "three"}, "a bad setting"),
+        ({"every": "1h", "until": "2001-01-01"}, "the schedule never runs"),
+        ({"every": "1h", "retry": 3}, "no such schedule setting: retry"),
+        ({"every": "1h", "retries": "three"}, "invalid schedule setting"),
     ],
 )
 async def test_settings_that_cannot_work_are_refused(
@@ -134,7 +199,7 @@ async def test_settings_that_cannot_work_are_refused(
 
 async def test_names(schedules: Schedules) -> None:
     for name in ("", "a b", "../x", "#leader", "-x", "x" * 61):
-        with pytest.raises(UsageError, match="not a name for a schedule"):
+        with pytest.raises(UsageError, match="invalid schedule name"):
             await schedules.add(name, CRAWL, every="1h")
     long_job = ["crawl", "https://example.com/", "--job", "j" * 90]
     with pytest.raises(UsageError, match="too long for jobs named JOB@TIME"):

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from skitter.errors import BadItemsError, SinkAwayError, SinkError, UsageError
+from skitter.errors import BadItemsError, SinkError, SinkUnavailableError, UsageError
 from skitter.extract.items import encode_item
 from skitter.model.item import Item
 from skitter.model.job import SinkProgress
@@ -97,16 +97,16 @@ def test_keys_are_made_of_the_fields_that_are_named(installed) -> None:
     assert refused.value.reasons.keys() == {2}
 
 
-@pytest.mark.parametrize("problem", [ConnectionRefusedError("x"), TimeoutError("x"), SinkAwayError("x")])
+@pytest.mark.parametrize("problem", [ConnectionRefusedError("x"), TimeoutError("x"), SinkUnavailableError("x")])
 def test_a_place_that_is_away_is_told_from_a_failure(installed, problem) -> None:
     sink = opened("printer://x")
     installed.problem = problem
-    with pytest.raises(SinkAwayError):
+    with pytest.raises(SinkUnavailableError):
         sink.write(items({"n": 1}))
     installed.problem = ValueError("no such table")
     with pytest.raises(SinkError, match="ValueError: no such table") as failed:
         sink.write(items({"n": 1}))
-    assert not isinstance(failed.value, SinkAwayError)
+    assert not isinstance(failed.value, SinkUnavailableError)
 
 
 def test_what_it_refuses_is_named_and_the_rest_is_not_written_again(installed) -> None:

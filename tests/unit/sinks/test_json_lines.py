@@ -158,7 +158,7 @@ def test_a_file_cut_by_somebody_is_said(run, tmp_path, name):
     first = run(path).open().write({"n": 1}, {"n": 2}).crash()
     with path.open("r+b") as file:
         file.truncate(3)
-    with pytest.raises(SinkError, match=rf"were cut: .*{name}: \d+ bytes were written, 3 are left") as raised:
+    with pytest.raises(SinkError, match=rf"were truncated: .*{name}: \d+ bytes were written, 3 are left") as raised:
         first.open()
     assert "--fresh" in raised.value.hint
     assert path.stat().st_size == 3
@@ -169,9 +169,9 @@ def test_a_file_that_vanished_is_said_and_not_made_anew(run, tmp_path, name):
     path = tmp_path / name
     first = run(path).open().write({"n": 1}).crash()
     path.unlink()
-    with pytest.raises(SinkError, match="are gone") as raised:
+    with pytest.raises(SinkError, match="are missing") as raised:
         first.open()
-    assert "put the file back" in raised.value.hint
+    assert "restore the file" in raised.value.hint
     assert not path.exists()
 
 
@@ -179,7 +179,7 @@ def test_a_mark_of_another_version_is_said(run, tmp_path):
     path = tmp_path / "out.jsonl"
     first = run(path).open().write({"n": 1}).crash()
     first.progress = SinkProgress(1, b"2 whatever")
-    with pytest.raises(SinkError, match="another skitter"):
+    with pytest.raises(SinkError, match="another version of skitter"):
         first.open()
 
 

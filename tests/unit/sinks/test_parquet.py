@@ -171,7 +171,7 @@ def test_a_table_of_another_program_is_kept(run, tmp_path):
 def test_what_is_no_parquet_file_is_left_alone(run, tmp_path, content):
     path = tmp_path / "out.parquet"
     path.write_bytes(content)
-    with pytest.raises(SinkError, match="cannot add to the results that are there"):
+    with pytest.raises(SinkError, match="cannot append to the existing results"):
         run(path).open()
     assert path.read_bytes() == content
 

@@ -90,15 +90,15 @@ def test_one_place_has_one_name_whichever_way_it_is_written():
 @pytest.mark.parametrize(
     ("target", "says"),
     [
-        ("x/", "which format"),
-        ("x/?part_bytes=9", "which format"),
-        ("x/?format=xml", "no format"),
-        ("x/{part}", "no format"),
+        ("x/", "no format given for the folder"),
+        ("x/?part_bytes=9", "no format given for the folder"),
+        ("x/?format=xml", "unknown format"),
+        ("x/{part}", "unknown format"),
         ("x/{part}.jsonl?parts=9", "no such option"),
         ("x/{part}.jsonl?part_bytes=many", "not a number"),
         ("x/{part}.jsonl?part_bytes=0", "not a number"),
         ("x/{part}.jsonl?part_seconds=-1", "not a number"),
-        ("x/{part}.jsonl?nonsense", "not a target"),
+        ("x/{part}.jsonl?nonsense", "not an output"),
         ("{date}/{part}.jsonl", "placeholders"),
     ],
 )
@@ -109,7 +109,7 @@ def test_what_is_no_folder_of_parts_is_said(target, says):
 
 
 def test_an_option_of_parts_is_refused_for_a_single_file():
-    with pytest.raises(UsageError, match="only a folder of parts"):
+    with pytest.raises(UsageError, match="this option is for folders of parts"):
         file_sink("a.jsonl", overwrite=False, options={"part_bytes": "9"})
 
 
@@ -217,7 +217,7 @@ def test_a_spool_that_vanished_is_said(run, tmp_path):
     opened = run(small(tmp_path)).open().write({"n": 1}).crash()
     (spool,) = tmp_path.iterdir()
     spool.unlink()
-    with pytest.raises(SinkError, match="is gone or was cut"):
+    with pytest.raises(SinkError, match="missing or truncated"):
         opened.open()
 
 

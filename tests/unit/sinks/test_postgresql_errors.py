@@ -1,4 +1,5 @@
-"""A PostgreSQL server that goes while its connection is idle: the sink says that it is away, and connects again."""
+"""A PostgreSQL server that goes while its connection is idle: the sink says that it is unavailable, and connects
+again."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ import threading
 
 import pytest
 
-from skitter.errors import SinkAwayError
+from skitter.errors import SinkUnavailableError
 from skitter.sinks.databases.postgresql import PostgresqlDatabase
 from skitter.sinks.targets import parse_target
 
@@ -63,7 +64,7 @@ def test_a_farewell_on_an_idle_connection_is_a_server_that_is_away(server):
     target = parse_target(f"postgresql://user@127.0.0.1:{server.port}/items?sslmode=disable#parts")
     database = PostgresqlDatabase(target)
     try:
-        with pytest.raises(SinkAwayError, match="cannot be reached"):  # noqa: PT012  whichever reads the farewell first
+        with pytest.raises(SinkUnavailableError, match="cannot be reached"):  # noqa: PT012  whichever reads the farewell first
             database.connect()
             database.read_table()
     finally:

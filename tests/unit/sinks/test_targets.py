@@ -43,7 +43,7 @@ def test_a_name_holds_no_secret(text: str) -> None:
 def test_a_password_that_breaks_a_url_is_refused_and_not_repeated(text: str) -> None:
     with pytest.raises(UsageError) as refused:
         parse_target(text)
-    assert str(refused.value) == "not a target: postgresql://***@db/shop"
+    assert str(refused.value) == "not an output: postgresql://***@db/shop"
     assert "%2F" in refused.value.hint
     assert shown(text) == "postgresql://***@db/shop"
 
@@ -105,7 +105,7 @@ def test_sqlite_is_written_as_its_frontier_is() -> None:
 
 
 def test_an_unknown_scheme_is_named_without_its_password() -> None:
-    with pytest.raises(UsageError, match="no sink for this target: gopher://ann@db/x") as refused:
+    with pytest.raises(UsageError, match="no such output: gopher://ann@db/x") as refused:
         sink_of(parse_target("gopher://ann:hush@db/x"))
     assert "postgresql" in refused.value.hint
 

@@ -140,7 +140,7 @@ def test_a_spool_that_vanished_or_was_cut_is_said(run, tmp_path, name):
         spool.unlink()
         if left is not None:
             spool.write_bytes(left)
-        with pytest.raises(SinkError, match="is gone or was cut") as raised:
+        with pytest.raises(SinkError, match="missing or truncated") as raised:
             first.open()
         assert "--fresh" in raised.value.hint
         spool.write_bytes(content)
@@ -212,7 +212,7 @@ def test_json_of_another_program_is_kept(run, tmp_path, indent):
 def test_json_that_is_something_else_is_left_alone(run, tmp_path, content):
     path = tmp_path / "out.json"
     path.write_text(content, encoding="latin-1")
-    with pytest.raises(SinkError, match="cannot add to the results that are there") as raised:
+    with pytest.raises(SinkError, match="cannot append to the existing results") as raised:
         run(path).open()
     assert "-O" in raised.value.hint
     assert path.read_text(encoding="latin-1") == content
@@ -270,6 +270,6 @@ def test_csv_of_another_program_is_kept(run, tmp_path):
 def test_csv_that_is_no_table_is_left_alone(run, tmp_path, content):
     path = tmp_path / "out.csv"
     path.write_bytes(content)
-    with pytest.raises(SinkError, match="cannot add to the results that are there"):
+    with pytest.raises(SinkError, match="cannot append to the existing results"):
         run(path).open()
     assert path.read_bytes() == content

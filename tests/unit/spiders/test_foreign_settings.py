@@ -116,7 +116,7 @@ def test_values_are_converted(values: dict[str, Any], known: dict[str, Any]) -> 
 def test_names_with_one_counterpart_are_told_in_one_line() -> None:
     assert read(MYSQL_HOST="h", MYSQL_PORT=3306, MYSQL_USER="root", MY_OWN=1)[1] == [
         f"settings.py: MYSQL_HOST, MYSQL_PORT, MYSQL_USER have no effect: {counterpart('MYSQL_HOST')}",
-        "settings.py: ignored, skitter has nothing of the kind: MY_OWN",
+        "settings.py: ignored, because skitter has no equivalent: MY_OWN",
     ]
 
 

@@ -124,7 +124,7 @@ def test_a_function_needs_urls_and_a_class_takes_none() -> None:
 
     with pytest.raises(UsageError, match="a function needs URLs: scrape"):
         source_of(scrape, (), {})
-    with pytest.raises(UsageError, match="a spider and something else"):
+    with pytest.raises(UsageError, match="a spider does not take URLs"):
         source_of(Books, URL, {})
     with pytest.raises(UsageError, match="not a spider"):
         source_of(len, (), {})

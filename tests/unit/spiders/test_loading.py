@@ -74,14 +74,14 @@ def test_a_file_may_be_called_like_a_module(tmp_path: Path) -> None:
     ("text", "reference", "message", "hint"),
     [
         (ONE, "boks.py", "no such spider file: boks.py", "did you mean books.py ?"),
-        ("class (:\n", "books.py", r"syntax error: books.py: books.py, line 1", "look at: class"),
+        ("class (:\n", "books.py", r"syntax error: books.py: books.py, line 1", "see: class"),
         ("import nowhere_to_be_found", "books.py", "cannot be imported: books.py: No module", "install nowhere_to_be"),
         ("x = 1\n1 / 0\n", "books.py", "ZeroDivisionError: division by zero, line 2 of books.py", "-v"),
         ("raise SystemExit(3)", "books.py", "cannot be imported: books.py: SystemExit: 3", "-v"),
         ("x = 1", "books.py", "no spider in the file: books.py", "skitter.Spider"),
         (TWO, "books.py", "several spiders in one file: books.py", "books.py:Books, books.py:News"),
         (TWO, "books.py:Nwes", "no such spider class: books.py:Nwes", "did you mean books.py:News ?"),
-        (TWO, "books.py:X", "no such spider class: books.py:X", "there: Books, News"),
+        (TWO, "books.py:X", "no such spider class: books.py:X", "in the file: Books, News"),
         (ONE + "\nShelf = dict\n", "books.py:Shelf", "not a spider: books.py:Shelf", "inherit"),
         (ONE, "books.py:Spider", "not a spider: books.py:Spider", "inherit"),
         (ONE, "books", "not a spider: books", "file.py:Class"),
@@ -146,7 +146,7 @@ class Urls(Spider):
 
 @pytest.mark.parametrize("kind", [Started, Urls])
 def test_a_spider_some_of_whose_requests_go_to_parse_needs_it(kind: type[Spider]) -> None:
-    with pytest.raises(SpiderError, match=f"without a parse method: {kind.__name__}") as caught:
+    with pytest.raises(SpiderError, match=f"has no parse method: {kind.__name__}") as caught:
         check_spider(kind())
     assert "start" in caught.value.hint
 
@@ -154,5 +154,5 @@ def test_a_spider_some_of_whose_requests_go_to_parse_needs_it(kind: type[Spider]
 @pytest.mark.parametrize("name", ["start_urls", "sitemap_urls", "allowed_domains"])
 def test_one_text_in_place_of_a_list_is_named(name: str) -> None:
     kind = type("Books", (Urls,), {"parse": print, name: "http://a.example/"})
-    with pytest.raises(SpiderError, match=f"{name} is one text, not a list: Books"):
+    with pytest.raises(SpiderError, match=f"{name} must be a list, not a text: Books"):
         check_spider(kind())

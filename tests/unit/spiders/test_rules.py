@@ -121,13 +121,13 @@ def test_a_parse_of_its_own_decides_and_may_follow_the_rules() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"allow": "["}, "a rule with a wrong value: not a regular expression: '['"),
-        ({"allow": 3}, "a rule with a wrong value: 'int' object is not iterable"),
-        ({"restrict": "a >"}, "a rule with a wrong value: a selector is not complete: 'a >'"),
-        ({"follow": False}, "a rule with neither a callback nor follow"),
-        ({"cb_kwargs": {"a": 1}}, "a rule with cb_kwargs and no callback"),
-        ({"callback": 3}, "a rule's callback is a method of the spider or its name, not 3"),
-        ({"callback": lambda: None}, "a rule's callback is a method of the spider or its name, not <function"),
+        ({"allow": "["}, "a rule has a wrong value: not a regular expression: '['"),
+        ({"allow": 3}, "a rule has a wrong value: 'int' object is not iterable"),
+        ({"restrict": "a >"}, "a rule has a wrong value: incomplete selector: 'a >'"),
+        ({"follow": False}, "a rule has neither a callback nor follow"),
+        ({"cb_kwargs": {"a": 1}}, "a rule has cb_kwargs but no callback"),
+        ({"callback": 3}, "a rule's callback must be a method of the spider or its name, not 3"),
+        ({"callback": lambda: None}, "a rule's callback must be a method of the spider or its name, not <function"),
     ],
 )
 def test_a_wrong_rule_is_named(arguments: dict[str, Any], message: str) -> None:
@@ -141,8 +141,8 @@ def test_a_wrong_rule_is_named(arguments: dict[str, Any], message: str) -> None:
     [
         ([Rule(callback="parse_itm")], "a rule names a callback that Shop does not have: parse_itm"),
         ([Rule(process_request="change")], "a rule names a process_request that Shop does not have: change"),
-        ([object()], "rules are of the class skitter.Rule, not object: Shop"),
-        (Rule("/x"), "rules is a list of rules: Shop"),
+        ([object()], "rules must be of the class skitter.Rule, not object: Shop"),
+        (Rule("/x"), "rules must be a list of rules: Shop"),
     ],
 )
 def test_a_spider_with_wrong_rules_does_not_start(rules: Any, message: str) -> None:

@@ -83,14 +83,14 @@ def test_what_of_autothrottle_has_no_counterpart_is_told_what_bounds_the_pace() 
     known, _, warnings = read(AUTOTHROTTLE_START_DELAY=5, AUTOTHROTTLE_DEBUG=True, AUTOTHROTTLE_TARGET_CONCURRENCY=2)
     assert known == {}
     told = "\n".join(warnings)
-    assert "AUTOTHROTTLE_START_DELAY has no effect: hosts that answer 429 or 503 are slowed down by themselves" in told
+    assert "AUTOTHROTTLE_START_DELAY has no effect: hosts that answer 429 or 503 are slowed down automatically" in told
     assert "delay_seconds" in told
     assert "AUTOTHROTTLE_DEBUG has no effect: skitter why" in told
     assert "AUTOTHROTTLE_TARGET_CONCURRENCY has no effect without AUTOTHROTTLE_ENABLED; target_concurrency" in told
 
 
 def test_a_name_that_means_nothing_here_is_named() -> None:
-    assert read(MY_OWN="x")[2] == ["settings.py: ignored, skitter has nothing of the kind: MY_OWN"]
+    assert read(MY_OWN="x")[2] == ["settings.py: ignored, because skitter has no equivalent: MY_OWN"]
 
 
 def test_limits_and_statistics_of_scrapy_are_settings() -> None:
@@ -102,7 +102,7 @@ def test_limits_and_statistics_of_scrapy_are_settings() -> None:
         "memory_limit_bytes": 104_857_600,
     }
     (warning,) = read(EXTENSIONS={})[2]
-    assert warning.startswith("settings.py: EXTENSIONS has no effect: hooks = ")
+    assert warning.startswith("settings.py: EXTENSIONS has no effect: use hooks = ")
 
 
 def test_the_tables_lead_to_settings_that_exist() -> None:
@@ -135,8 +135,8 @@ def test_a_feed_whose_format_is_ours_is_an_output(feed: str, options: dict[str, 
     [
         ("books.xml", {"format": "xml"}, "skitter writes no xml, but csv, jl, json"),
         ("books.pickle", {"format": "pickle"}, "skitter writes no pickle"),
-        ("books.json", {"format": "jsonlines"}, "the suffix picks the format, and jsonlines is .jsonl"),
-        ("s3://shop/books.csv", {"format": "csv"}, "only files are taken over, not s3://"),
+        ("books.json", {"format": "jsonlines"}, "the suffix selects the format, and jsonlines is .jsonl"),
+        ("s3://shop/books.csv", {"format": "csv"}, "only files are supported here, not s3://"),
         ("%(name)s-%(time)s.csv", {"format": "csv"}, "are not filled in"),
         ("stdout:", {"format": "csv"}, "standard output has JSON lines, not csv"),
     ],
@@ -157,7 +157,9 @@ def test_the_password_of_a_feed_is_not_shown() -> None:
 def test_options_of_a_feed_that_there_are_not_are_named() -> None:
     _, sinks, (warning,) = read(FEEDS={"books.csv": {"format": "csv", "fields": ["isbn"], "batch_item_count": 9}})
     assert [sink["target"] for sink in sinks] == ["books.csv"]
-    assert warning == "settings.py: FEEDS: books.csv: skitter has nothing of the kind: batch_item_count, fields"
+    assert (
+        warning == "settings.py: FEEDS: books.csv: options without an equivalent are ignored: batch_item_count, fields"
+    )
 
 
 @pytest.mark.parametrize("feeds", ["books.csv", ["books.csv"], {"books.csv": "csv"}])
@@ -186,7 +188,7 @@ def test_attributes_that_scrapy_reads_are_settings_and_custom_settings_win() -> 
 def test_an_attribute_with_the_name_of_a_setting_is_not_ignored_in_silence() -> None:
     known, _, warnings = own(spider(delay_seconds=3, item_functions=[len]))
     assert known == {}
-    assert warnings == ["Books.delay_seconds is no setting: write it into custom_settings"]
+    assert warnings == ["Books.delay_seconds is not a setting here: put it into custom_settings"]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +212,7 @@ def test_custom_settings_may_be_none_and_nothing_else_than_a_mapping() -> None:
     assert own(spider(custom_settings=None)) == ({}, [], [])
     with pytest.raises(SettingsError, match="custom_settings is not a mapping: Books"):
         own(spider(custom_settings=["DOWNLOAD_DELAY"]))
-    with pytest.raises(SettingsError, match=r"not the name of a setting in books.py:Books: 7"):
+    with pytest.raises(SettingsError, match=r"invalid name of a setting in books.py:Books: 7"):
         own(spider(custom_settings={7: 1}))
 
 

@@ -72,7 +72,7 @@ def test_a_crawl_with_nothing_wrong_is_found_so() -> None:
     [
         ({"output": [ONE]}, f"{TWO}: not in the results"),
         ({"states": {ONE: "done"}}, f"{TWO}: never seen instead of done"),
-        ({"states": {ONE: "done", TWO: "dead"}}, f"{TWO}: dead instead of done"),
+        ({"states": {ONE: "done", TWO: "failed"}}, f"{TWO}: failed instead of done"),
         ({"states": {ONE: "done", TWO: "queued"}}, f"{TWO}: queued instead of done"),
         ({"unended": 1}, "1 requests have not ended"),
     ],
@@ -83,9 +83,9 @@ def test_a_lost_page_is_found(changes: dict[str, Any], problem: str) -> None:
 
 @pytest.mark.parametrize("state", ["done", "ended"])
 def test_a_page_that_should_be_dead_is_found(state: str) -> None:
-    expected = Expected(done={ONE}, dead={TWO: "http_4xx"})
+    expected = Expected(done={ONE}, failed={TWO: "http_4xx"})
     findings = check(two_pages(expected=expected, output=[ONE], states={ONE: "done", TWO: state}))
-    assert findings.lost == [f"{TWO}: {state} instead of dead"]
+    assert findings.lost == [f"{TWO}: {state} instead of failed"]
 
 
 def test_a_record_that_is_twice_in_the_results_is_found() -> None:

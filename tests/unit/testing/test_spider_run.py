@@ -87,9 +87,9 @@ def test_pages_links_redirects_failures_and_what_is_missing() -> None:
     assert [request.url for request in ran.requests] == [
         f"{SHOP}{path}" for path in ("/", "/a", "/moved", "/gone", "/missing", "/b")
     ]
-    assert {dead.url: dead.status for dead in ran.failures} == {f"{SHOP}/gone": 410, f"{SHOP}/missing": 404}
+    assert {failed.url: failed.status for failed in ran.failures} == {f"{SHOP}/gone": 410, f"{SHOP}/missing": 404}
     assert ran.missing == [f"{SHOP}/missing"]
-    assert (ran.stats["done"], ran.stats["redirected"], ran.stats["dead"]) == (3, 1, 2)
+    assert (ran.stats["done"], ran.stats["redirected"], ran.stats["failed"]) == (3, 1, 2)
     assert sum(n for name, n in ran.stats.items() if name.startswith("outside:")) == 1
 
 

@@ -178,7 +178,7 @@ def test_the_demo_web_shows_every_kind() -> None:
 def test_a_plain_web_has_ordinary_pages_only() -> None:
     spec = WebSpec.plain(hosts=2, pages_per_host=50)
     assert {page(spec, host, index).kind for host in range(2) for index in range(50)} == {"page"}
-    assert expected(spec, URLS[:2]).dead == {}
+    assert expected(spec, URLS[:2]).failed == {}
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 7])
@@ -228,11 +228,11 @@ def test_redirects_end_as_the_rules_say() -> None:
     loop, chain, long = (find(SMALL, f"redirect_{name}") for name in ("loop", "chain", "long"))
     base = [url.rstrip("/") for url in URLS]
     assert base[loop.host] + loop.path in found.redirected
-    assert found.dead[f"{base[loop.host]}/hop/{loop.index}/2"] == "redirect"
+    assert found.failed[f"{base[loop.host]}/hop/{loop.index}/2"] == "redirect"
     assert {f"{base[chain.host]}/hop/{chain.index}/{hop}" for hop in (1, 2)} <= found.redirected
     # Ten hops are followed; the eleventh answer that redirects is the end of it.
     assert f"{base[long.host]}/hop/{long.index}/9" in found.redirected
-    assert found.dead[f"{base[long.host]}/hop/{long.index}/10"] == "redirect"
+    assert found.failed[f"{base[long.host]}/hop/{long.index}/10"] == "redirect"
     assert f"{base[long.host]}/hop/{long.index}/11" not in found.seen
 
 
@@ -255,7 +255,7 @@ def test_robots_and_guard_shape_the_expectation() -> None:
     # Links and redirects that lead out of the scope are not even seen.
     assert not any(url.startswith((extra["canary_url"], extra["dead_url"])) for url in found.seen)
     typed = expected(spec, URLS, [*URLS, extra["dead_url"]], **extra)
-    assert typed.dead[extra["dead_url"]] == "connect"
+    assert typed.failed[extra["dead_url"]] == "connect"
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -265,13 +265,13 @@ def test_expected_is_what_an_independent_walk_finds(seed: int) -> None:
     with served(spec) as web:
         done, redirected, failed = naive_crawl(web.urls)
         found = web.expected()
-    limits = {url for url, reason in found.dead.items() if reason == "redirect"}
+    limits = {url for url, reason in found.failed.items() if reason == "redirect"}
     assert done == found.done
     beyond = redirected - found.redirected - limits
     assert found.redirected | limits <= redirected
     assert all(url.endswith("/11") for url in beyond)
     classes = {url: f"http_{status // 100}xx" for url, status in failed.items()}
-    assert classes == {url: reason for url, reason in found.dead.items() if url not in limits}
+    assert classes == {url: reason for url, reason in found.failed.items() if url not in limits}
 
 
 async def test_one_connection_serves_many_requests_and_the_log_has_each() -> None:

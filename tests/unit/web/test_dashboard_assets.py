@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 
 import aiohttp
@@ -12,8 +13,9 @@ import pytest
 import pytest_asyncio
 
 import skitter.web
-from skitter.app.views import why
+from skitter.app.views import proxies, why
 from skitter.model.job import State, StopReason
+from skitter.model.session import SessionState
 from skitter.model.worker import Doing, WaitsFor
 from skitter.web.server import MasterServer, ServerConfig
 
@@ -48,9 +50,13 @@ def test_every_text_that_is_asked_for_is_there_and_none_is_left_over() -> None:
 
 @pytest.mark.parametrize(
     ("prefix", "names"),
-    [("state", State), ("stop", StopReason), ("doing", Doing), ("waits", WaitsFor)],
+    [
+        *(("state", State), ("stop", StopReason), ("doing", Doing), ("waits", WaitsFor)),
+        ("session", [state.name.lower() for state in SessionState]),
+        ("proxy", re.findall(r'"(\w+)"', inspect.getsource(proxies.proxy_state))),
+    ],
 )
-def test_names_of_the_server_have_texts(prefix: str, names: type[State]) -> None:
+def test_names_of_the_server_have_texts(prefix: str, names: Iterable[str]) -> None:
     assert [name for name in names if f"{prefix}.{name}" not in EN] == []
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+import socket
 import sqlite3
 import threading
 from pathlib import Path
@@ -82,7 +84,7 @@ async def test_wrong_types_and_values_are_refused(service: Service, arguments: A
 async def test_another_version_of_the_wire_format_is_refused(service: Service) -> None:
     status, body = await service.post("/v1/jobs/job/state", b"\x80", "viewer", **{wire.VERSION_HEADER: "0"})
     assert status == 426
-    assert "this master speaks" in str(wire.unpack_error(body))
+    assert "this master uses" in str(wire.unpack_error(body))
 
 
 async def test_a_body_without_a_length_or_with_too_much_of_it_is_not_read(service: Service) -> None:
@@ -98,6 +100,64 @@ async def test_headers_that_do_not_end_are_cut_off(service: Service, monkeypatch
     assert await raw(service, b"") == b""
     answer = await raw(service, b"POST /v1/jobs HTTP/1.1\r\nX: " + b"a" * 100_000 + b"\r\n\r\n")
     assert b" 400 " in answer.partition(b"\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+        b"GET / HTTP/9\r\n\r\n",
+        b"GET / HTTP/1.1\r\nno colon\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\nrubbish after a good request\r\n\r\n",
+    ],
+    ids=["length", "version", "header", "tls", "second-request"],
+)
+async def test_what_is_no_http_is_refused_and_not_logged(
+    service: Service, caplog: pytest.LogCaptureFixture, data: bytes
+) -> None:
+    assert b" 400 " in await raw(service, data)
+    assert [record for record in caplog.records if record.levelno > logging.DEBUG] == []
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["GET /healthz HTTP/1.1"],
+        ["GET /nothing HTTP/1.1"],
+        ["GET /api/v1/jobs HTTP/1.1"],
+        ["GET /api/v1/jobs HTTP/1.1", "Expect: something"],
+        ["GET / HTTP/1.1", "no header"],
+        ["GET /api/v1/events?jobs=true HTTP/1.1", f"Authorization: Bearer {TOKENS['viewer']}"],
+    ],
+    ids=str,
+)
+async def test_every_answer_is_protected_and_tells_no_versions(service: Service, lines: list[str]) -> None:
+    place = urlsplit(service.master.url)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port)
+    writer.write("\r\n".join([*lines, "Host: a", "", ""]).encode())
+    try:
+        answer = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)).decode()
+    finally:
+        writer.close()
+    assert "Content-Security-Policy: default-src 'none'" in answer, answer
+    assert "X-Content-Type-Options: nosniff" in answer
+    assert "Server: skitter\r\n" in answer
+
+
+async def test_a_client_that_reads_nothing_is_cut_off(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connections, "TAKE_SECONDS", 0.2)
+    place = urlsplit(service.master.url)
+    before = connections.Connection.count
+    with socket.create_connection((place.hostname, place.port)) as client:
+        client.setblocking(False)
+        request = b"GET /assets/texts/en.json HTTP/1.1\r\nHost: a\r\n\r\n"
+        await asyncio.get_running_loop().sock_sendall(client, request * 500)
+        async with asyncio.timeout(10):
+            while connections.Connection.count == before:  # noqa: ASYNC110  nothing tells of it
+                await asyncio.sleep(0.01)
+            while connections.Connection.count > before:  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
 
 
 async def test_a_connection_too_many_is_closed_and_the_others_go_on(
@@ -167,7 +227,7 @@ async def test_what_is_no_master_is_said_to_be_none() -> None:
     [
         ("viewer", "peek", {"after": 0, "limit": -1}),
         ("viewer", "peek", {"after": 0, "limit": 10**9}),
-        ("viewer", "dead", {"limit": 2**64 - 1}),
+        ("viewer", "failures", {"limit": 2**64 - 1}),
         ("worker", "lease", {"worker": "w", "limit": 10**9}),
         ("worker", "robots", {"host_keys": [""] * 100_001}),
         ("worker", "known_pages", {"after": float("nan"), "until": 1.0, "limit": 1}),

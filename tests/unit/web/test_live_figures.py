@@ -97,7 +97,7 @@ async def told(watcher: Watcher) -> set[Any]:
 
 def test_samples_are_thinned_with_age_and_bounded() -> None:
     def sample(at: float) -> Sample:
-        zeros = dict.fromkeys(("done", "dead", "queued", "delayed", "leased", "bytes", "items", "undelivered"), 0)
+        zeros = dict.fromkeys(("done", "failed", "queued", "delayed", "leased", "bytes", "items", "undelivered"), 0)
         rates: Any = {"pages_per_second": 0.0, "latency_seconds": 0.0}
         return Sample(at=at, run=1, state="running", workers=1, errors={}, **zeros, **rates)
 
@@ -130,6 +130,29 @@ def test_wrong_passwords_wait_longer_each_time_up_to_a_bound() -> None:
     assert limits.wait_seconds("otto", "192.0.2.3") == 0
     limits.succeeded("anna", "192.0.2.9")
     assert limits.wait_seconds("anna", "192.0.2.9") == 0
+
+
+def test_a_network_of_ipv6_is_one_address() -> None:
+    limits = LoginLimits()
+    for number in range(FREE_FAILURES):
+        limits.failed(f"name-{number}", f"2001:db8::{number + 1:x}")
+    assert limits.wait_seconds("anna", "2001:db8::ffff") > 0
+    assert limits.wait_seconds("anna", "2001:db8:0:1::1") == 0
+    for _ in range(FREE_FAILURES):
+        limits.failed("otto", "::ffff:192.0.2.7")
+    assert limits.wait_seconds("anna", "192.0.2.7") > 0
+
+
+def test_a_stranger_locks_nobody_out_of_where_they_have_logged_in_before() -> None:
+    limits = LoginLimits()
+    limits.succeeded("anna", "192.0.2.1")
+    for number in range(20):
+        limits.failed("anna", f"198.51.100.{number}")
+    assert limits.wait_seconds("anna", "192.0.2.2") > 0
+    assert limits.wait_seconds("anna", "192.0.2.1") == 0
+    for _ in range(FREE_FAILURES):
+        limits.failed("anna", "192.0.2.1")
+    assert limits.wait_seconds("anna", "192.0.2.1") > 0, "from there too only so often"
 
 
 def test_a_report_of_this_server_knows_who_waits_here() -> None:

@@ -18,7 +18,7 @@ from skitter.model.job import Command, JobSpec
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter, Request
-from skitter.model.worker import WorkerCard
+from skitter.model.worker import WorkerHeartbeat
 
 SPEC = JobSpec(name="job", spider="", settings={"obey_robots": False})
 
@@ -139,8 +139,8 @@ class TestIdentity:
     async def test_a_worker_finds_its_own_by_their_names_and_others_by_their_credential(self, service: Service) -> None:
         await begun(service)
         one, other = service.client("worker"), service.client(OTHER_WORKER)
-        await one.tell("mine", WorkerCard(pid=1))
-        await other.tell("theirs", WorkerCard(pid=2))
+        await one.tell("mine", WorkerHeartbeat(pid=1))
+        await other.tell("theirs", WorkerHeartbeat(pid=2))
         names = {seen.id for seen in await one.workers()}
         assert "mine" in names
         assert [name for name in names if name.startswith("theirs@")]
@@ -165,7 +165,7 @@ class TestJobs:
         assert await list_jobs(url) == ["shop-1"]
         assert (await service.client(OTHER_WORKER, "shop-1").state()).run == 1
         for job in ("hidden", "never-begun"):
-            with pytest.raises(FrontierError, match="not a job of this credential"):
+            with pytest.raises(FrontierError, match="this credential is not for the job"):
                 await service.client(OTHER_WORKER, job).state()
 
     async def test_a_specification_belongs_to_the_job_of_its_call(self, service: Service) -> None:
@@ -198,5 +198,5 @@ async def test_a_client_that_asks_again_is_not_sent_the_specification_again(serv
 
 
 async def test_a_name_that_is_none_is_refused(service: Service) -> None:
-    with pytest.raises(UsageError, match="not a name for a job"):
+    with pytest.raises(UsageError, match="invalid job name"):
         await service.client("admin", "..%2F..").state()

@@ -15,7 +15,7 @@ from skitter.extract.items import decode_item
 from skitter.fetch.contract import FetchRequest
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.frontier.transactional import TransactionalFrontier
-from skitter.model.job import Command, Dead, Job, JobSpec, State
+from skitter.model.job import Command, FailedRequest, Job, JobSpec, State
 from skitter.model.page import Page
 from skitter.model.request import Fingerprinter, Request
 from skitter.settings import Settings
@@ -171,9 +171,9 @@ class Crawl:
         assert await self.frontier.open_sink(SINK, "test") is not None
         return [decode_item(item.record) for item in await self.frontier.items(SINK, "test", 100_000) or []]
 
-    async def dead(self) -> dict[str, Dead]:
+    async def failures(self) -> dict[str, FailedRequest]:
         """By path."""
-        return {urlsplit(dead.url).path: dead for dead in await self.frontier.dead()}
+        return {urlsplit(failed.url).path: failed for failed in await self.frontier.failures()}
 
     async def places(self) -> dict[str, int]:
         """The counts that are not 0."""

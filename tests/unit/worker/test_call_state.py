@@ -53,5 +53,5 @@ def test_a_call_says_what_the_worker_can_serve_at_the_moment() -> None:
 
 @pytest.mark.parametrize("need", ["", "a b", "a:b", "x" * 65])
 def test_what_is_no_name_of_a_need_cannot_be_served(need: str) -> None:
-    with pytest.raises(ValueError, match="not the name of a need"):
+    with pytest.raises(ValueError, match="invalid name of a need"):
         CallState().needs = [need]

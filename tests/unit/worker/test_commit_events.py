@@ -43,7 +43,7 @@ async def test_batches_of_leases_and_links_are_told(crawl: Any, heard: Any) -> N
     assert {event["worker"] for event in heard("leases.granted")} == {"w1"}
     links = heard("links.committed")
     assert sum(event["new"] for event in links) == 3
-    assert sum(event["known"] for event in links) == 2
+    assert sum(event["duplicates"] for event in links) == 2
     assert sum(event["pages"] for event in links) >= 4
 
 

@@ -72,7 +72,7 @@ async def test_what_is_too_late_at_the_socket_is_released_and_not_sent(crawl: An
 
     def answer(request: Any) -> Any:
         asked.append(request.start_by)
-        return 200 if len(asked) == 3 else LateError("not at the socket in time")
+        return 200 if len(asked) == 3 else LateError("too late to be sent")
 
     crawl.fetcher.answers[path] = answer
     began = time.monotonic()
@@ -342,7 +342,7 @@ async def test_a_large_page_takes_effect_as_a_whole(crawl: Any) -> None:
     crawl.spider = Large()
     await crawl.run()
     assert [record["n"] for record in await crawl.items()] == list(range(5_000))
-    assert await crawl.places() == {"done": 1, "dead": 5_000}
+    assert await crawl.places() == {"done": 1, "failed": 5_000}
 
 
 async def test_a_large_page_that_fails_shows_no_item(crawl: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,7 +354,7 @@ async def test_a_large_page_that_fails_shows_no_item(crawl: Any, monkeypatch: py
     crawl.spider = Large()
     await crawl.run()
     assert await crawl.items() == []
-    assert (await crawl.dead())["/1"].error_class == "callback"
+    assert (await crawl.failures())["/1"].error_class == "callback"
 
 
 async def test_a_large_page_that_is_lost_in_the_middle_takes_effect_once(
@@ -377,7 +377,7 @@ async def test_a_large_page_that_is_lost_in_the_middle_takes_effect_once(
     assert parts[:3] == [True, True, False]
     assert [record["n"] for record in await crawl.items()] == list(range(5_000))
     assert (await crawl.places())["done"] == 1
-    assert (await crawl.places())["dead"] == 5_000
+    assert (await crawl.places())["failed"] == 5_000
 
 
 # ---- a store that fails
@@ -449,7 +449,7 @@ async def test_a_request_that_cannot_be_read_is_dead(crawl: Any, caplog: pytest.
     await seeded(crawl, "/1")
     await crawl.frontier.add([Entry(1, BASE, 0, b"\x01" + msgspec.msgpack.encode({"url": 7}))])
     assert await crawl.run() is State.FINISHED
-    assert await crawl.places() == {"done": 1, "dead": 1}
+    assert await crawl.places() == {"done": 1, "failed": 1}
     assert f"{BASE}: the stored request 1 cannot be read: " in caplog.text
     assert "Traceback" not in caplog.text
 
@@ -458,11 +458,11 @@ async def test_a_defect_of_our_own_costs_one_page(crawl: Any, caplog: pytest.Log
     await seeded(crawl, "/1", "/2")
     crawl.fetcher.answers["/1"] = ZeroDivisionError("not a FetchError")
     assert await crawl.run() is State.FINISHED
-    assert await crawl.places() == {"done": 1, "dead": 1}
-    dead = (await crawl.dead())["/1"]
-    assert dead.error_class == "internal"
-    assert "ZeroDivisionError" in dead.error
-    assert "a defect of skitter's own" in caplog.text
+    assert await crawl.places() == {"done": 1, "failed": 1}
+    failed = (await crawl.failures())["/1"]
+    assert failed.error_class == "internal"
+    assert "ZeroDivisionError" in failed.error
+    assert "a defect in skitter" in caplog.text
 
 
 # ---- hosts
@@ -489,8 +489,8 @@ async def test_a_host_that_is_away_takes_its_queue_along(crawl: Any) -> None:
     await seeded(crawl, *paths, max_attempts=3, per_host=2)
     crawl.fetcher.answers |= dict.fromkeys(paths, FetchError("connect", "refused"))
     assert await crawl.run_through() is State.FINISHED
-    assert await crawl.places() == {"dead": 10}
-    assert {dead.error_class for dead in (await crawl.dead()).values()} == {"connect"}
+    assert await crawl.places() == {"failed": 10}
+    assert {failed.error_class for failed in (await crawl.failures()).values()} == {"connect"}
     assert len(crawl.fetcher.paths) < 10, "its queue was not tried one by one"
 
 
@@ -498,6 +498,6 @@ async def test_a_page_that_fails_again_and_again_is_dead_after_its_attempts(craw
     await seeded(crawl, "/1", max_attempts=3)
     crawl.fetcher.answers["/1"] = 500
     await crawl.run_through()
-    dead = (await crawl.dead())["/1"]
-    assert (dead.attempts, dead.status, dead.error_class) == (3, 500, "http_5xx")
+    failed = (await crawl.failures())["/1"]
+    assert (failed.attempts, failed.status, failed.error_class) == (3, 500, "http_5xx")
     assert crawl.fetcher.paths == ["/1"] * 3

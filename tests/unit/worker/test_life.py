@@ -272,7 +272,7 @@ async def test_a_callback_that_cannot_be_cancelled_is_left_behind(
     worker.stop()
     await running
     assert await crawl.places() == {"queued": 1}
-    assert "does not let itself be cancelled" in caplog.text
+    assert "cannot be cancelled" in caplog.text
     freed.set()
     await crawl.until(lambda: not worker._tasks)
     assert await crawl.items() == []
@@ -355,4 +355,4 @@ async def test_the_first_failing_callback_of_a_kind_is_told_in_full_and_the_othe
     assert told[0].endswith("ValueError: no title")
     assert "Traceback (most recent call last)" in told[0]
     assert re.fullmatch(r"ValueError in parse, test_life\.py line \d+: 50 pages failed in this way", told[1])
-    assert {dead.error_class for dead in (await crawl.dead()).values()} == {"callback"}
+    assert {failed.error_class for failed in (await crawl.failures()).values()} == {"callback"}

@@ -135,7 +135,7 @@ async def test_an_archive_that_cannot_be_written_ends_the_work_and_costs_no_page
     crawl.fetcher.answers |= {"/0": 200, "/x": 200}
     with pytest.raises(SinkError, match="the disk is full"):
         await crawl.run(crawl.worker(archive=Kept(failing)))
-    assert await crawl.dead() == {}
+    assert await crawl.failures() == {}
     await crawl.frontier.release_worker("w1")
     assert await crawl.run(crawl.worker("w2", archive=Kept())) is State.FINISHED
     pages = [archived(record).url for record in await outbox(crawl)]

@@ -94,7 +94,7 @@ class TestRequests:
                 return request.replace(url=request.url.replace(here, there), dont_filter=True)
 
         assert await crawled(crawl, Circle()) == []
-        assert {dead.error_class for dead in (await crawl.dead()).values()} == {"hook"}
+        assert {failed.error_class for failed in (await crawl.failures()).values()} == {"hook"}
         assert crawl.fetcher.requests == []
 
     async def test_a_changed_url_is_asked_of_robots_txt(self, crawl: Crawl) -> None:
@@ -120,8 +120,8 @@ class TestRequests:
 
         assert [item["body"] for item in await crawled(crawl, Cached())] == ["<p>cached</p>"]
         assert crawl.fetcher.requests == []
-        dead = await crawl.dead()
-        assert (dead["/b"].error_class, dead["/b"].error) == ("dropped", "old")
+        failed = await crawl.failures()
+        assert (failed["/b"].error_class, failed["/b"].error) == ("dropped", "old")
         report = await crawl.frontier.report()
         assert report.decisions == {"answer:Cached.on_request": 1, "drop:old": 1}
         assert report.errors == {"dropped": 1}
@@ -151,7 +151,7 @@ class TestAnswers:
 
         crawl.fetcher.answers["/a"] = (200, {"X-Kind": "film"}, b"x" * 1000)
         assert [item["url"] for item in await crawled(crawl, Film())] == [f"{BASE}/b"]
-        assert (await crawl.dead())["/a"].error == "a film"
+        assert (await crawl.failures())["/a"].error == "a film"
 
     async def test_a_captcha_is_tried_again_and_then_dead(self, crawl: Crawl) -> None:
         class Patient(Site):
@@ -165,8 +165,8 @@ class TestAnswers:
         items = await crawled(crawl, Patient())
         assert [(item["url"], item["body"]) for item in items] == [(f"{BASE}/b", "a page")]
         assert sorted(crawl.fetcher.paths) == ["/a", "/a", "/a", "/b", "/b"]
-        dead = (await crawl.dead())["/a"]
-        assert (dead.error_class, dead.error, dead.attempts) == ("hook", "captcha, at every attempt", 3)
+        failed = (await crawl.failures())["/a"]
+        assert (failed.error_class, failed.error, failed.attempts) == ("hook", "captcha, at every attempt", 3)
         report = await crawl.frontier.report()
         assert (report.decisions, report.stats) == ({"retry:captcha": 4}, {"parsed": 1, "seen": 5})
         assert crawl.spider.failures == [("hook", "captcha, at every attempt")]  # type: ignore[attr-defined]
@@ -237,7 +237,7 @@ class TestErrors:
         assert ("/b", "callback", True) in seen
         assert seen.count(("/a", "timeout", False)) == 2
         assert [item["body"] for item in items] == ["from the archive"]
-        assert (await crawl.dead())["/b"].error == "broken page"
+        assert (await crawl.failures())["/b"].error == "broken page"
 
     async def test_what_a_function_raises_can_be_dropped(self, crawl: Crawl) -> None:
         def scrape(url: str) -> None:
@@ -251,8 +251,8 @@ class TestErrors:
 
         await crawl.begin(Dropping())
         await crawl.run_through()
-        dead = (await crawl.dead())["/a"]
-        assert (dead.error_class, dead.error, dead.attempts) == ("dropped", "not reachable", 1)
+        failed = (await crawl.failures())["/a"]
+        assert (failed.error_class, failed.error, failed.attempts) == ("dropped", "not reachable", 1)
 
     async def test_a_status_can_be_tried_again_but_not_for_ever(self, crawl: Crawl) -> None:
         class Insistent(Site):
@@ -262,8 +262,8 @@ class TestErrors:
         crawl.fetcher.answers["/a"] = 404
         await crawled(crawl, Insistent())
         assert crawl.fetcher.paths.count("/a") == 3
-        dead = (await crawl.dead())["/a"]
-        assert (dead.error_class, dead.error) == ("http_4xx", "HTTP 404")
+        failed = (await crawl.failures())["/a"]
+        assert (failed.error_class, failed.error) == ("http_4xx", "HTTP 404")
         assert (await crawl.frontier.report()).decisions == {"retry:not found yet": 3}
 
 
@@ -279,10 +279,10 @@ class TestFailures:
             crawl.fetcher.answers["/a"] = 404
         items = await crawled(crawl, type("Broken", (Site,), {name: broken})())
         assert [item["url"] for item in items] == [f"{BASE}/b"]
-        dead = (await crawl.dead())["/a"]
-        assert dead.error_class == "hook"
-        assert dead.error.startswith(f"the hook Broken.{name} failed:\nTraceback")
-        assert dead.error.rstrip().endswith("RuntimeError: a mistake")
+        failed = (await crawl.failures())["/a"]
+        assert failed.error_class == "hook"
+        assert failed.error.startswith(f"the hook Broken.{name} failed:\nTraceback")
+        assert failed.error.rstrip().endswith("RuntimeError: a mistake")
         assert (await crawl.frontier.report()).decisions == {f"failed:Broken.{name}": 1}
 
     async def test_a_hook_that_hangs_costs_its_page(self, crawl: Crawl) -> None:
@@ -293,14 +293,14 @@ class TestFailures:
 
         items = await crawled(crawl, Hanging(), callback_seconds=0.05)
         assert [item["url"] for item in items] == [f"{BASE}/b"]
-        assert "it took more than 0.05 s" in (await crawl.dead())["/a"].error
+        assert "it took more than 0.05 s" in (await crawl.failures())["/a"].error
 
     @pytest.mark.parametrize("result", [Retry("later"), "text", 17])
     async def test_what_a_hook_may_not_return_is_told(self, crawl: Crawl, result: Any) -> None:
         await crawled(crawl, type("Odd", (Site,), {"on_request": lambda self, request: result})())
-        expected = "it returns a Request, a Response, an Answer, a Drop or None"
-        assert all(expected in dead.error for dead in (await crawl.dead()).values())
-        assert len(await crawl.dead()) == 2
+        expected = "it must return a Request, a Response, an Answer, a Drop or None"
+        assert all(expected in failed.error for failed in (await crawl.failures()).values())
+        assert len(await crawl.failures()) == 2
 
     async def test_a_request_that_cannot_be_sent_is_told(self, crawl: Crawl) -> None:
         class Odd(Site):
@@ -308,17 +308,17 @@ class TestFailures:
                 return request.replace(url="mailto:someone@a.example")
 
         await crawled(crawl, Odd())
-        assert {dead.error_class for dead in (await crawl.dead()).values()} == {"hook"}
+        assert {failed.error_class for failed in (await crawl.failures()).values()} == {"hook"}
 
     async def test_what_a_decision_may_ask_for(self, crawl: Crawl) -> None:
         assert Retry("banned", new_proxy=True).new_proxy
         assert Retry("logged out", new_session=True).new_session
         assert Ban("captcha", session=True).session
-        with pytest.raises(ValueError, match="bans nothing"):
+        with pytest.raises(ValueError, match="Ban needs proxy=True"):
             Ban("captcha")
         with pytest.raises(ValueError, match="from 0 to 86400"):
             Retry("x", delay=-1)
-        with pytest.raises(TypeError, match="takes a reason"):
+        with pytest.raises(TypeError, match="needs a reason"):
             Drop("")
 
         class Banning(Site):
@@ -326,7 +326,7 @@ class TestFailures:
                 return Ban("a captcha", proxy=True)
 
         await crawled(crawl, Banning())
-        assert all("a job without a pool of proxies: a captcha" in d.error for d in (await crawl.dead()).values())
+        assert all("and the job has none: a captcha" in d.error for d in (await crawl.failures()).values())
 
     async def test_on_start_that_fails_ends_the_crawl(self, crawl: Crawl) -> None:
         class Unprepared(Site):
@@ -341,11 +341,11 @@ class TestFailures:
         ("setting", "message"),
         [
             ("nowhere:Hook", "cannot be imported"),
-            ("word", "not a class of hooks"),
-            (f"{__name__}:crawled", "not a class of hooks"),
-            (f"{__name__}:Empty", "a class without hooks"),
-            (f"{__name__}:Wants", "hooks cannot be made"),
-            (f"{__name__}:Awaits", "cannot be a coroutine"),
+            ("word", "not a hook class"),
+            (f"{__name__}:crawled", "not a hook class"),
+            (f"{__name__}:Empty", "the class has no hooks"),
+            (f"{__name__}:Wants", "hooks cannot be created"),
+            (f"{__name__}:Awaits", "must not be a coroutine"),
         ],
     )
     async def test_classes_that_are_no_hooks_are_refused_at_the_start(

@@ -191,7 +191,7 @@ async def test_a_redirect_that_adds_a_session_id_is_followed_once(answers: Any) 
     (entry,) = (await desk.visit()).links
     assert entry.id != desk.fingerprinter.fingerprint("GET", PAGE), "it is not taken for one that was seen"
     outcome = await desk.visit(chain=(PAGE, PAGE + ";jsessionid=0"))
-    assert (outcome.ending, outcome.error_class) == (Ending.DEAD, "redirect")
+    assert (outcome.ending, outcome.error_class) == (Ending.FAILED, "redirect")
 
 
 async def test_pages_are_judged_only_where_traps_are_looked_for(answers: Any) -> None:
@@ -216,7 +216,7 @@ async def test_a_redirect_that_leads_nowhere_is_dead(answers: Any) -> None:
     }
     for path, fields in (("/page", {}), ("/bad", {}), ("/more", {"chain": (PAGE,)})):
         outcome = await desk.visit("http://a.example" + path, **fields)
-        assert (outcome.ending, outcome.error_class, outcome.status) == (Ending.DEAD, "redirect", 302)
+        assert (outcome.ending, outcome.error_class, outcome.status) == (Ending.FAILED, "redirect", 302)
         assert outcome.error
 
 
@@ -238,7 +238,7 @@ async def test_unfiltered_hops_have_identities_that_last(answers: Any) -> None:
 async def test_a_status_that_will_not_change_is_dead_at_once(answers: Any, status: int, error_class: str) -> None:
     answers.answers["/page"] = status
     outcome = await Desk(answers, Spider()).visit()
-    assert (outcome.ending, outcome.error_class, outcome.status) == (Ending.DEAD, error_class, status)
+    assert (outcome.ending, outcome.error_class, outcome.status) == (Ending.FAILED, error_class, status)
     assert outcome.news is not None
     assert outcome.news.answered
 
@@ -252,7 +252,7 @@ async def test_a_status_that_may_change_is_tried_again_later_and_later(answers: 
         assert outcome.ending is Ending.RETRY
         assert least <= outcome.retry_seconds <= 2 * least
     outcome = await desk.visit(attempts=3)
-    assert (outcome.ending, outcome.status) == (Ending.DEAD, status)
+    assert (outcome.ending, outcome.status) == (Ending.FAILED, status)
 
 
 @pytest.mark.parametrize("status", [429, 503])
@@ -331,13 +331,13 @@ async def test_a_fetch_that_broke_off_is_tried_again_and_then_dead(answers: Any,
     assert (first.ending, first.error_class, first.news) == (Ending.RETRY, kind, None)
     assert first.retry_seconds > 0
     last = await desk.visit(attempts=1)
-    assert (last.ending, last.error_class) == (Ending.DEAD, kind)
+    assert (last.ending, last.error_class) == (Ending.FAILED, kind)
 
 
 async def test_a_body_that_is_too_large_is_dead_at_once(answers: Any) -> None:
     answers.answers["/page"] = FetchError("too_large", "33 MB")
     outcome = await Desk(answers, Spider()).visit()
-    assert (outcome.ending, outcome.error_class) == (Ending.DEAD, "too_large")
+    assert (outcome.ending, outcome.error_class) == (Ending.FAILED, "too_large")
 
 
 async def test_what_the_network_guard_refuses_is_excluded_and_untouched(answers: Any) -> None:
@@ -364,7 +364,7 @@ async def test_an_errback_hears_of_the_last_failure_and_its_yield_is_committed_w
 ) -> None:
     answers.answers["/page"] = answer
     outcome = await Desk(answers, Reader(), max_attempts=2).visit(errback="rescue", attempts=1)
-    assert (outcome.ending, outcome.error_class, outcome.status) == (Ending.DEAD, error_class, status or 0)
+    assert (outcome.ending, outcome.error_class, outcome.status) == (Ending.FAILED, error_class, status or 0)
     assert items(outcome) == [{"rescued": PAGE, "class": error_class, "status": status}]
     assert urls(outcome) == ["http://a.example/elsewhere"]
 
@@ -386,7 +386,7 @@ async def test_an_errback_that_fails_is_told_beside_the_failure(answers: Any) ->
     desk = Desk(answers, Reader())
     answers.answers["/page"] = 410
     outcome = await desk.visit(errback="bad_rescue")
-    assert (outcome.ending, outcome.error_class, outcome.items) == (Ending.DEAD, "http_4xx", [])
+    assert (outcome.ending, outcome.error_class, outcome.items) == (Ending.FAILED, "http_4xx", [])
     assert "HTTP 410" in outcome.error
     assert "the errback is broken" in outcome.error
     assert "no_such" in (await desk.visit(errback="no_such")).error
@@ -506,7 +506,7 @@ class Broken(Spider):
 async def test_a_callback_that_raises_makes_its_page_dead_and_drops_its_yield(answers: Any, callback: str) -> None:
     answers.answers["/page"] = (200, {}, b"12345")
     outcome = await Desk(answers, Broken()).visit(callback=callback)
-    assert (outcome.ending, outcome.error_class, outcome.status) == (Ending.DEAD, "callback", 200)
+    assert (outcome.ending, outcome.error_class, outcome.status) == (Ending.FAILED, "callback", 200)
     assert (outcome.items, outcome.links, outcome.tally) == ([], [], {"bytes": 5})
     assert "what went wrong" in outcome.error
     assert "Traceback" in outcome.error
@@ -547,7 +547,7 @@ async def test_a_stored_request_with_a_proxy_of_its_own_is_sent_through_it_or_no
     assert [(sent.proxy, sent.proxy_trusted) for sent in answers.requests] == [("http://proxy.example:3128", False)]
     for wrong in ("proxy.example", 7, None):
         outcome = await Desk(answers, Reader()).visit(meta={"proxy": wrong})
-        assert (outcome.ending, outcome.error_class, outcome.touched) == (Ending.DEAD, "callback", False)
+        assert (outcome.ending, outcome.error_class, outcome.touched) == (Ending.FAILED, "callback", False)
         assert "proxy" in outcome.error
     assert len(answers.requests) == 1
 
@@ -561,7 +561,7 @@ async def test_an_errback_is_not_for_what_a_callback_raises(answers: Any) -> Non
 async def test_a_callback_that_the_spider_does_not_have_is_named(answers: Any) -> None:
     answers.answers["/page"] = 200
     outcome = await Desk(answers, Spider()).visit(callback="no_such")
-    assert (outcome.ending, outcome.error_class) == (Ending.DEAD, "callback")
+    assert (outcome.ending, outcome.error_class) == (Ending.FAILED, "callback")
     assert "no_such" in outcome.error
 
 
@@ -578,7 +578,7 @@ async def test_an_async_callback_has_its_time(answers: Any) -> None:
 
     answers.answers["/page"] = 200
     outcome = await Desk(answers, Slow(), callback_seconds=0.01).visit()
-    assert (outcome.ending, outcome.error_class, outcome.items) == (Ending.DEAD, "callback", [])
+    assert (outcome.ending, outcome.error_class, outcome.items) == (Ending.FAILED, "callback", [])
     assert "took more than 0.01 s" in outcome.error
     assert "Event().wait()" in outcome.error, "where it was stuck"
     assert closed
@@ -595,7 +595,7 @@ async def test_an_async_generator_that_is_given_up_is_closed_at_once(answers: An
                 closed.append(True)
 
     answers.answers["/page"] = 200
-    assert (await Desk(answers, Wrong()).visit()).ending is Ending.DEAD
+    assert (await Desk(answers, Wrong()).visit()).ending is Ending.FAILED
     assert closed
 
 
@@ -648,7 +648,7 @@ async def test_a_large_page_is_committed_in_parts_and_nothing_is_missing(answers
 async def test_a_large_page_that_fails_at_its_end_is_dead(answers: Any) -> None:
     answers.answers["/page"] = 200
     outcome = await Desk(answers, Large()).visit(callback="fails")
-    assert (outcome.ending, outcome.items, outcome.links) == (Ending.DEAD, [], [])
+    assert (outcome.ending, outcome.items, outcome.links) == (Ending.FAILED, [], [])
 
 
 @pytest.mark.parametrize("callback", [None, "later"])
@@ -683,7 +683,7 @@ async def test_a_function_of_a_url_is_called_without_a_fetch(answers: Any) -> No
     assert answers.requests == []
 
 
-@pytest.mark.parametrize(("attempts", "ending"), [(0, Ending.RETRY), (3, Ending.DEAD)])
+@pytest.mark.parametrize(("attempts", "ending"), [(0, Ending.RETRY), (3, Ending.FAILED)])
 async def test_what_such_a_function_raises_is_tried_again(answers: Any, attempts: int, ending: Ending) -> None:
     def scrape(url: str) -> None:
         raise OSError(f"no route to {url}")

@@ -175,7 +175,7 @@ def test_a_callback_that_another_worker_could_not_find_is_an_error(callback: Any
         ("name", "not 'name', which Books does not have"),
         (Books().parse_book, r"not a method of another object \(Books.parse_book\)"),
         (Books.parse_book, r"not a method without its object \(Books.parse_book\): write self.parse_book"),
-        (harvest, r"not a function outside of it \(harvest\)"),
+        (harvest, r"not a function outside the spider \(harvest\)"),
     ],
 )
 @pytest.mark.parametrize("field", ["callback", "errback"])

@@ -84,8 +84,8 @@ async def test_a_page_that_the_server_says_is_not_modified_is_not_parsed(crawl: 
 async def test_nothing_that_is_reachable_is_forgotten_when_pages_are_unchanged(crawl: Any) -> None:
     """The page that links to them is not parsed; one died, one was excluded, one has changed and has a new link."""
     crawl.fetcher.answers |= {
-        "/": tagged('"1"', b'<a href="/dead"><a href="/robots"><a href="/changed"><a href="/leaf">'),
-        "/dead": 500,
+        "/": tagged('"1"', b'<a href="/failed"><a href="/robots"><a href="/changed"><a href="/leaf">'),
+        "/failed": 500,
         "/changed": tagged('"1"'),
         "/leaf": tagged('"1"'),
         "/robots.txt": (200, {}, b"User-agent: *\nDisallow: /robots"),
@@ -95,11 +95,11 @@ async def test_nothing_that_is_reachable_is_forgotten_when_pages_are_unchanged(c
     crawl.fetcher.answers |= {
         "/robots.txt": 404,
         "/robots": 200,
-        "/dead": 200,
+        "/failed": 200,
         "/changed": tagged('"2"', b'<a href="/new">'),
         "/new": 200,
     }
-    assert await run(crawl, obey_robots=True, recrawl="due") == ["/changed", "/dead", "/new", "/robots"]
+    assert await run(crawl, obey_robots=True, recrawl="due") == ["/changed", "/failed", "/new", "/robots"]
     assert (await crawl.tally())["unchanged"] == 2
 
 
@@ -110,7 +110,7 @@ async def test_pages_that_are_not_due_are_not_fetched_but_seeds_are(crawl: Any) 
     crawl.fetcher.answers["/"] = tagged('"3"', b'<a href="/2"><a href="/3">')
     assert await run(crawl, recrawl="due") == ["/"]
     assert crawl.fetcher.paths == ["/", "/3"]
-    assert await crawl.places() == {"done": 1, "dead": 1}
+    assert await crawl.places() == {"done": 1, "failed": 1}
     crawl.clock.advance(7 * DAY)
     await run(crawl, recrawl="due")
     assert "/2" in crawl.fetcher.paths
@@ -218,7 +218,7 @@ async def test_a_page_that_its_callback_failed_at_is_parsed_again(crawl: Any) ->
     assert await run(crawl) == ["/"]
     crawl.fetcher.answers["/"] = tagged('"2"', b"other")
     await run(crawl, Failing())
-    assert await crawl.places() == {"dead": 1}
+    assert await crawl.places() == {"failed": 1}
     assert await run(crawl) == ["/"]
 
 

@@ -65,9 +65,9 @@ async def test_nothing_is_fetched_while_robots_txt_cannot_be_read(crawl: Any, an
     assert await crawl.run_through() is State.FINISHED
     assert crawl.fetcher.paths == []
     assert len(crawl.fetcher.requests) == 3
-    dead = (await crawl.dead())["/1"]
-    assert "robots.txt" in dead.error
-    assert dead.error_class == (answer.error_class if isinstance(answer, FetchError) else "http_5xx")
+    failed = (await crawl.failures())["/1"]
+    assert "robots.txt" in failed.error
+    assert failed.error_class == (answer.error_class if isinstance(answer, FetchError) else "http_5xx")
 
 
 async def test_a_host_may_recover(crawl: Any) -> None:

@@ -73,13 +73,13 @@ async def test_start_urls_are_the_default_and_trusted(crawl: Any) -> None:
 async def test_a_start_that_fails_is_over_and_what_it_gave_before_stays(crawl: Any) -> None:
     def start(self: Any) -> Any:
         yield Request(TWO[0])
-        raise RuntimeError("the feed is away")
+        raise RuntimeError("the feed is unavailable")
 
     await crawl.begin(spider_of(start))
     crawl.fetcher.answers["/1"] = 200
     assert await crawl.run() is State.FINISHED
     job = await crawl.frontier.job()
-    assert "the feed is away" in job.reason
+    assert "the feed is unavailable" in job.reason
     assert not job.seeding
     assert await crawl.places() == {"done": 1}
 
@@ -173,7 +173,7 @@ async def test_many_seeds_come_in_parts_and_all_arrive(crawl: Any, monkeypatch: 
     crawl.frontier.commit = counting
     await crawl.run()
     assert parts == [64, 2000, 2000, 936]
-    assert await crawl.places() == {"dead": 5_000}
+    assert await crawl.places() == {"failed": 5_000}
 
 
 async def test_a_drain_gives_the_seeding_up_and_it_is_run_again(crawl: Any) -> None:
@@ -295,4 +295,4 @@ async def test_a_seeding_that_was_lost_is_dropped_and_run_by_another(crawl: Any)
     assert await second is State.FINISHED
     await crawl.elapse(0)
     assert await running is State.FINISHED
-    assert await crawl.places() == {"dead": 1}
+    assert await crawl.places() == {"failed": 1}

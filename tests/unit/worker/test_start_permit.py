@@ -78,7 +78,7 @@ async def test_a_worker_without_a_coordinator_leases_nothing_until_it_is_back(cr
     worker = crawl.worker(permit=permit)
     node.suspend()
     running = crawl.start(worker)
-    await crawl.until(lambda: worker.card().waits_for == WaitsFor.COORDINATOR)
+    await crawl.until(lambda: worker.heartbeat().waits_for == WaitsFor.COORDINATOR)
     for _ in range(20):
         await crawl.elapse(1.0)
     assert (await crawl.frontier.counts()).leased == 0

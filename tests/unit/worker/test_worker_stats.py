@@ -65,7 +65,7 @@ def test_a_worker_that_gets_nothing_slows_down_by_itself(clock: Clock) -> None:
 def test_failures_are_no_pages_and_who_did_not_answer_has_no_latency(clock: Clock) -> None:
     averages = PageAverages()
     clock.now += 1
-    averages.add([outcome(Ending.DEAD, None), outcome(Ending.RETRY, None), outcome(Ending.DEAD, 0.3)])
+    averages.add([outcome(Ending.FAILED, None), outcome(Ending.RETRY, None), outcome(Ending.FAILED, 0.3)])
     assert averages.pages_per_second == 0
     assert averages.latency_seconds == pytest.approx(0.3)
 

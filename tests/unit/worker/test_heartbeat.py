@@ -6,13 +6,14 @@ import asyncio
 import os
 from typing import Any
 
+import msgspec
 import pytest
 
 from skitter import __version__
-from skitter.cluster.process_identity import card_of, worker_id
+from skitter.cluster.process_identity import heartbeat_of, worker_id
 from skitter.model.job import Command
 from skitter.model.request import Request
-from skitter.model.worker import Doing, WaitsFor, WorkerCard
+from skitter.model.worker import Doing, WaitsFor, WorkerHeartbeat
 from skitter.spiders.base import Spider
 from skitter.worker import lease_renewal as module
 from skitter.worker.lease_renewal import renew_while_running
@@ -39,9 +40,9 @@ class Items(Spider):
 
 
 def test_a_process_knows_who_it_is() -> None:
-    card = card_of("books.py:Books")
-    assert (card.pid, card.version, card.spider) == (os.getpid(), __version__, "books.py:Books")
-    assert worker_id().startswith(f"{card.host_name}:{card.pid}:")
+    heartbeat = heartbeat_of("books.py:Books")
+    assert (heartbeat.pid, heartbeat.version, heartbeat.spider) == (os.getpid(), __version__, "books.py:Books")
+    assert worker_id().startswith(f"{heartbeat.host_name}:{heartbeat.pid}:")
 
 
 class Needy(Spider):
@@ -56,12 +57,12 @@ class Needy(Spider):
 async def test_a_worker_is_given_what_it_can_serve_at_the_moment_and_tells_it(crawl: Any) -> None:
     await crawl.begin(Needy())
     worker = crawl.worker()
-    assert worker.card().needs == ()
+    assert worker.heartbeat().needs == ()
     running = crawl.start(worker)
     await crawl.until(lambda: worker.committed == 2)
     assert (await crawl.frontier.counts()).queued == 1, "the seeding and one page are done"
     worker.needs = ["browser"]
-    assert worker.card().needs == ("browser",)
+    assert worker.heartbeat().needs == ("browser",)
     await running
     assert worker.committed == 3
 
@@ -69,15 +70,17 @@ async def test_a_worker_is_given_what_it_can_serve_at_the_moment_and_tells_it(cr
 async def test_it_tells_what_it_is_at(crawl: Any) -> None:
     await crawl.begin(Items())
     held = crawl.fetcher.answers["/0"] = Held()
-    worker = crawl.worker(card=WorkerCard(host_name="crawl-7", pid=3))
-    slots = worker.card().slots
-    assert worker.card() == WorkerCard(host_name="crawl-7", pid=3, doing=Doing.STARTING, slots=slots)
+    worker = crawl.worker(heartbeat=WorkerHeartbeat(host_name="crawl-7", pid=3))
+    slots = worker.heartbeat().slots
+    heartbeat = msgspec.structs.replace(worker.heartbeat(), memory_bytes=0)
+    assert heartbeat == WorkerHeartbeat(host_name="crawl-7", pid=3, doing=Doing.STARTING, slots=slots)
+    assert worker.heartbeat().memory_bytes > 1_000_000
     running = crawl.start(worker)
     await held.asked.wait()
-    await crawl.until(lambda: worker.card().in_flight == 1)
-    assert worker.card().doing == Doing.FETCHING
+    await crawl.until(lambda: worker.heartbeat().in_flight == 1)
+    assert worker.heartbeat().doing == Doing.FETCHING
     worker.stop()
-    assert worker.card().doing == Doing.DRAINING
+    assert worker.heartbeat().doing == Doing.DRAINING
     held.go_on.set()
     await running
 
@@ -97,7 +100,7 @@ async def test_seeding_is_told_also_while_pages_are_fetched(crawl: Any) -> None:
     worker = crawl.worker()
     running = crawl.start(worker)
     await crawl.until(lambda: crawl.fetcher.paths)
-    assert worker.card().doing == Doing.SEEDING
+    assert worker.heartbeat().doing == Doing.SEEDING
     go_on.set()
     await running
 
@@ -107,20 +110,20 @@ async def test_a_pause_and_a_wait_are_told_apart(crawl: Any) -> None:
     worker = crawl.worker()
     crawl.start(worker)
     await crawl.until(lambda: crawl.fetcher.paths and not worker.held)
-    assert worker.card().doing == Doing.WAITING
+    assert worker.heartbeat().doing == Doing.WAITING
     await crawl.command(Command.PAUSE)
-    await crawl.until(lambda: worker.card().doing == Doing.PAUSED)
+    await crawl.until(lambda: worker.heartbeat().doing == Doing.PAUSED)
 
 
 async def test_it_tells_why_its_slots_are_free(crawl: Any) -> None:
     await crawl.begin(Items(), delay_seconds=0.5)
     worker = crawl.worker()
     crawl.start(worker)
-    await crawl.until(lambda: worker.card().waits_for == WaitsFor.DELAY)
+    await crawl.until(lambda: worker.heartbeat().waits_for == WaitsFor.DELAY)
     await crawl.command(Command.PAUSE)
-    await crawl.until(lambda: worker.card().waits_for == WaitsFor.RESUME)
+    await crawl.until(lambda: worker.heartbeat().waits_for == WaitsFor.RESUME)
     worker.stop()
-    assert worker.card().waits_for == ""
+    assert worker.heartbeat().waits_for == ""
 
 
 async def test_it_tells_how_fast_it_is_and_what_its_callbacks_took(crawl: Any) -> None:
@@ -133,10 +136,10 @@ async def test_it_tells_how_fast_it_is_and_what_its_callbacks_took(crawl: Any) -
     crawl.fetcher.answers |= {"/0": 200, "/1": 200}
     worker = crawl.worker()
     await crawl.start(worker)
-    card = worker.card()
-    assert card.pages_per_second > 0
-    assert list(card.longest_calls) == ["parse"]
-    assert card.longest_calls["parse"] >= 0.02
+    heartbeat = worker.heartbeat()
+    assert heartbeat.pages_per_second > 0
+    assert list(heartbeat.longest_calls) == ["parse"]
+    assert heartbeat.longest_calls["parse"] >= 0.02
     tally = (await crawl.frontier.report()).tally
     assert tally["calls:parse"] == 2
     assert tally["call_us:parse"] >= 2 * 20_000
@@ -153,7 +156,7 @@ async def test_calls_of_workers_that_have_left_and_of_failed_callbacks_are_count
     await crawl.start(worker)
     await crawl.frontier.tell(worker.id, None)
     report = await crawl.frontier.report()
-    assert (report.counts.dead, report.tally["calls:parse"]) == (2, 2)
+    assert (report.counts.failed, report.tally["calls:parse"]) == (2, 2)
 
 
 async def test_a_full_outbox_is_told(crawl: Any) -> None:
@@ -161,23 +164,25 @@ async def test_a_full_outbox_is_told(crawl: Any) -> None:
     crawl.fetcher.answers |= {"/0": 200, "/1": 200}
     worker = crawl.worker()
     crawl.start(worker)
-    await crawl.until(lambda: worker.card().doing == Doing.BLOCKED)
-    assert worker.card().waits_for == WaitsFor.SINK
+    await crawl.until(lambda: worker.heartbeat().doing == Doing.BLOCKED)
+    assert worker.heartbeat().waits_for == WaitsFor.SINK
 
 
 async def test_the_frontier_hears_it_every_few_seconds(crawl: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "TELL_SECONDS", 0.01)
     await crawl.begin(Items())
     held = crawl.fetcher.answers["/0"] = Held()
-    worker = crawl.worker(card=WorkerCard(pid=3))
+    worker = crawl.worker(heartbeat=WorkerHeartbeat(pid=3))
     running = crawl.start(worker)
     # Leases of a year: it is not the renewals that tell.
     telling = asyncio.create_task(renew_while_running(worker, crawl.frontier, 3e7, worker.lost))
     await held.asked.wait()
 
     async def told() -> bool:
-        cards = [seen.card for seen in await crawl.frontier.workers()]
-        return [(card.pid, card.doing, card.in_flight) for card in cards if card] == [(3, Doing.FETCHING, 1)]
+        heartbeats = [seen.heartbeat for seen in await crawl.frontier.workers()]
+        return [(heartbeat.pid, heartbeat.doing, heartbeat.in_flight) for heartbeat in heartbeats if heartbeat] == [
+            (3, Doing.FETCHING, 1)
+        ]
 
     await crawl.until(told)
     telling.cancel()
@@ -197,4 +202,4 @@ async def test_a_worker_that_stays_with_a_stopped_job_waits(crawl: Any) -> None:
     crawl.start(worker)
     await crawl.until(lambda: crawl.fetcher.paths and not worker.held)
     await crawl.elapse(2)
-    await crawl.until(lambda: worker.card().doing == Doing.WAITING)
+    await crawl.until(lambda: worker.heartbeat().doing == Doing.WAITING)

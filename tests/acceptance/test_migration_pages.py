@@ -19,11 +19,10 @@ def modules(page: str) -> dict[str, str]:
 
 
 def test_a_spider_of_crawlo_runs_with_the_lines_that_the_page_changes(skitter: Any, site: Any) -> None:
-    site.page("/", '<a class="book" href="/emma">Emma</a><a href="/other">x</a>')
+    site.page("/", '<article class="book"><h2><a href="/emma">Emma</a></h2></article><a href="/other">x</a>')
     site.page("/emma", "<h1>Emma</h1>")
-    spider = modules("come-from-crawlo.md")["books.py"]
-    start = f'    name = "books"\n    start_urls = ["{site.url()}"]\n'
-    skitter.write("books.py", spider.replace('    name = "books"\n', start))
+    spider = modules("migrate-from-crawlo.md")["books.py"]
+    skitter.write("books.py", spider.replace("http://127.0.0.1:8600/catalogue/page-10.html", site.url()))
     skitter.write(
         "settings.py",
         """
@@ -54,9 +53,9 @@ def test_a_spider_of_crawlo_runs_with_the_lines_that_the_page_changes(skitter: A
 def test_the_spider_of_the_page_for_scrapy_redis_loads() -> None:
     pytest.importorskip("scrapy")
     found: dict[str, Any] = {}
-    exec(modules("come-from-scrapy-redis.md")["fed.py"], found)
+    exec(modules("migrate-from-scrapy-redis.md")["fed.py"], found)
     assert found["Fed"].redis_key == "fed:start_urls"
-    settings = modules("come-from-scrapy-redis.md")["settings.py"]
+    settings = modules("migrate-from-scrapy-redis.md")["settings.py"]
     values: dict[str, Any] = {}
     exec(settings, values)
     from scrapy.settings import Settings
