@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from dashboard_demo import Demo
+
+WAIT_SECONDS = 15
+expect.set_options(timeout=1_000 * WAIT_SECONDS)
 
 
 class Watched:
@@ -23,7 +27,7 @@ class Watched:
             viewport={"width": width, "height": 900}, locale=options.pop("language", "en"), **options
         )
         self.page: Page = self.context.new_page()
-        self.page.set_default_timeout(15_000)
+        self.page.set_default_timeout(1_000 * WAIT_SECONDS)
         self.requests: list[str] = []
         self.problems: list[str] = []
         self.open_streams: set[Any] = set()
@@ -52,6 +56,13 @@ class Watched:
         self.page.goto(f"{self._demo.url}/{address}")
         self.page.wait_for_function("address => document.getElementById('main').dataset.shown === address", arg=address)
         return self.page
+
+    def wait_for_streams(self, count: int) -> None:
+        """Wait until so many streams of events are open."""
+        deadline = time.monotonic() + WAIT_SECONDS
+        while len(self.open_streams) != count:
+            assert time.monotonic() < deadline, f"streams: {len(self.open_streams)}, not {count}"
+            self.page.wait_for_timeout(20)  # Playwright tells of requests only while it is called
 
     def foreign_requests(self) -> list[str]:
         """Requests to anything but our own server."""
