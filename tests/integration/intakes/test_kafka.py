@@ -156,12 +156,12 @@ def test_readers_join_and_leave_under_load_and_nothing_is_lost(topic):
             done += found
             one.ack(held)  # late: its partition may have another reader by now
             done += held
-        while len(set(bodies(done))) < len(URLS):
-            assert time.monotonic() < deadline, f"{len(set(bodies(done)))} of {len(URLS)}"
+        # What was acknowledged too late comes again, although all URLs may be known by then.
+        while len(set(bodies(done))) < len(URLS) or one.backlog().messages:
+            assert time.monotonic() < deadline, f"{len(set(bodies(done)))} of {len(URLS)}, {one.backlog()}"
             found = one.read(500, 0.5)
             one.ack(found)
             done += found
-        assert one.backlog().messages == 0
     assert sorted(set(bodies(done))) == URLS
 
 
