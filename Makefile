@@ -39,7 +39,7 @@ endif
 
 test: $(VENV)/.dev ## run the tests (ARGS= for pytest, JOBS= for the number of processes)
 	@scripts/services --install
-	$(BIN)/python -m pytest -n $(JOBS) --slice $(ARGS)
+	$(BIN)/python scripts/run_tests.py -n $(JOBS) $(ARGS)
 
 # The lower bounds of pyproject.toml, which the locked versions do not prove, in an environment of their own: the
 # parts of the tests that every dependency takes part in, without servers.
