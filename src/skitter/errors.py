@@ -13,6 +13,7 @@ SkitterError                 base class; ``hint`` says what to do
  │    │    │         └── ContradictionError   stored values contradict each other; it is unknown which is wrong
  │    │    ├── VanishedError the store, or the job in it, was deleted or replaced while in use
  │    │    └── AuditError    the audit trail cannot be written or read; the change was not made
+ │    │         └── TrailMissingError   the store does not exist yet, so it has no audit trail
  │    ├── ClusterError       a coordinator (``skitter.cluster``) cannot be used
  │    │    ├── ClusterUnavailableError   its server does not answer; the call may or may not have taken effect
  │    │    │    └── SessionExpiredError   the server has ended the session; its locks and memberships are lost
@@ -107,6 +108,10 @@ class VanishedError(FrontierError):
 
 
 class AuditError(FrontierError):
+    pass
+
+
+class TrailMissingError(AuditError):
     pass
 
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from skitter import private_files
 from skitter.audit.entry import Draft, Stored, sealed
-from skitter.errors import AuditError
+from skitter.errors import AuditError, TrailMissingError
 from skitter.sqlite_driver import error_text
 
 T = TypeVar("T")
@@ -109,9 +109,14 @@ class SqliteTrail:
         path = self._path
         if not path.exists() and self._archive is not None and self._archive.exists():
             path = self._archive
+        if not path.exists():
+            raise _missing(path)
         with self._errors(path), closing(_connect(path)) as database:
             database.execute("PRAGMA synchronous=FULL")
             database.execute("BEGIN IMMEDIATE")
+            if not database.execute("SELECT 1 FROM sqlite_master").fetchone():
+                # Another process has made the file and not yet its tables; with one of ours in it, it could not.
+                raise _missing(path)
             answer = step(database)
             database.execute("COMMIT")
             return answer
@@ -138,6 +143,12 @@ class SqliteTrail:
                 f"the audit trail cannot be used: {path}: {error_text(error, path.parent)}",
                 hint="check its folder, its owner and the disk",
             ) from error
+
+
+def _missing(path: Path) -> TrailMissingError:
+    return TrailMissingError(
+        f"there is no store yet to record in: {path}", hint="start a crawl with it, or check the --frontier"
+    )
 
 
 def _connect(path: Path) -> sqlite3.Connection:

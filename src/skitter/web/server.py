@@ -148,7 +148,7 @@ class MasterServer:
                     await stack.enter_async_context(store_alerts(store, self._config.run))
                 if self.access.users is not None:
                     audit = UserAudit(self.access.users, Path(self._config.users), list(self.stores.values()))
-                    stack.callback(asyncio.create_task(audit.run()).cancel)
+                    await stack.enter_async_context(audit.recording())
                 yield self
         finally:
             server.close()

@@ -7,20 +7,23 @@ since it last ran.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from skitter.app.audit import Trails, local_actor
 from skitter.audit.entry import DONE, Draft
 from skitter.audit.mutations import USERS_CHANGE
-from skitter.errors import BackendError, UsageError
+from skitter.errors import BackendError, TrailMissingError, UsageError
 from skitter.model.audit import Actor
 from skitter.observe import events
 from skitter.web.file_changes import LOOK_SECONDS
 from skitter.web.stores import Store
 from skitter.web.users import User, UserFile
 
+END_SECONDS = 2.0
+"""How long the end of a server waits for an entry that is being written."""
 LOOKED_THROUGH = 5_000
 """Entries among which the last record of the users is looked for; if it is older, they are recorded again."""
 Users = Mapping[str, User]
@@ -34,14 +37,26 @@ class UserAudit:
         self._file = str(path.resolve())
         self._told: dict[Store, Users | None] = dict.fromkeys(stores)
         self._is_failing = False
+        self._ending = asyncio.Event()
 
-    async def run(self) -> None:
-        """Record until it is cancelled."""
-        while True:
+    @contextlib.asynccontextmanager
+    async def recording(self) -> AsyncIterator[None]:
+        """Record while the body of this lasts."""
+        task = asyncio.create_task(self._run())
+        try:
+            yield
+        finally:
+            self._ending.set()
+            await asyncio.wait([task], timeout=END_SECONDS)
+            task.cancel()
+
+    async def _run(self) -> None:
+        while not self._ending.is_set():
             now = {user.name: user for user in self._users.read_again()}
             for store in list(self._told):
                 await self._look(store, now)
-            await asyncio.sleep(LOOK_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._ending.wait(), LOOK_SECONDS)
 
     async def _look(self, store: Store, now: Users) -> None:
         if self._told[store] == now:
@@ -50,6 +65,8 @@ class UserAudit:
             await self._record(store, now)
         except UsageError:
             del self._told[store]  # it has no trail
+        except TrailMissingError:
+            pass  # until its first job is there
         except BackendError as error:
             # Tried again until the store is back.
             if not self._is_failing:

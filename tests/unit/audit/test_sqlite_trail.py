@@ -10,6 +10,8 @@ import pytest
 from skitter.app.audit import TrailFilter, Trails
 from skitter.audit.entry import DONE, Draft, sealed
 from skitter.audit.sqlite_table import BEFORE_ALL, TABLE
+from skitter.errors import TrailMissingError
+from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.audit import Actor
 
 DRAFT = Draft(actor=Actor("cli:ada@desk"), action="pause", outcome=DONE)
@@ -30,3 +32,18 @@ async def test_no_reader_sees_an_entry_before_the_first_that_a_verification_does
         verified = await trails.verify()
         assert seq not in shown if verified.ok else verified.problems
         assert verified.ok == (seq == BEFORE_ALL)
+
+
+@pytest.mark.parametrize("is_made", [False, True], ids=["no file", "a file without tables"])
+async def test_a_store_that_is_being_made_is_left_alone(tmp_path: Path, is_made: bool) -> None:
+    """A frontier makes its file first and its tables after that: with another table in it, it would be refused."""
+    file = tmp_path / "jobs.db"
+    if is_made:
+        file.touch()
+    async with Trails(f"sqlite:{file}") as trails:
+        with pytest.raises(TrailMissingError, match="no store yet"):
+            await trails.append(DRAFT)
+        frontier = sqlite_frontier(file, "shop")
+        await trails.append(DRAFT)
+        assert [row.action for row in await trails.rows(TrailFilter())] == ["pause"]
+        await frontier.close()
