@@ -118,6 +118,7 @@ def test_of_new_keys_no_more_than_the_stated_rate_are_taken_for_known(
         seen.drop()
 
 
+@pytest.mark.soak
 def test_keys_take_the_memory_that_is_said(url: str, name: str) -> None:
     keys = new_keys(200_000)
     with (
