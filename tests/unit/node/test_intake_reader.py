@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Any
 
 import pytest
 
@@ -402,9 +403,18 @@ async def test_a_reader_in_trouble_for_long_counts_as_alive(rig: Rig, monkeypatc
     monkeypatch.setattr(intake_record, "KEEP_SECONDS", 0.05)
     queue = Queue()
     queue.fails = {"read": [IntakeUnavailableError("unavailable")]}
+    kept, tell_intake = asyncio.Event(), rig.frontier.tell_intake
+
+    async def counted(*arguments: Any) -> bool:
+        is_reader = await tell_intake(*arguments)
+        kept.set()
+        return is_reader
+
+    monkeypatch.setattr(rig.frontier, "tell_intake", counted)
     async with rig.reads(rig.reader(queue)):
         await rig.until(lambda: "intake.trouble" in rig.told())
         for _ in range(3):
             rig.clock.advance(20)
-            await asyncio.sleep(0.2)
+            kept.clear()
+            await kept.wait()
         assert not (await rig.seen()).is_abandoned

@@ -83,14 +83,14 @@ async def test_what_is_too_late_at_the_socket_is_released_and_not_sent(crawl: An
 
 async def test_a_lease_that_has_run_out_before_it_is_started_is_not_started(crawl: Any) -> None:
     """The process stood still, and others may be at the page by now."""
-    await seeded(crawl, "/1", lease_seconds=0.1)
+    await seeded(crawl, "/1", lease_seconds=0.5)
     leases: list[Any] = []
 
     async def lease(*arguments: Any, **call: Any) -> Any:
         grant = await crawl.frontier.lease(*arguments, **call)
         leases.extend(grant.leases)
         if len(leases) == 1:
-            await asyncio.sleep(0.11)
+            await asyncio.sleep(0.55)
         return grant
 
     await crawl.run(crawl.worker(source=Through(crawl, lease=lease)))
