@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import importlib.util
 import sys
+import threading
 import traceback
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,6 +31,11 @@ DEFAULT_SPIDER_PATHS = ("spiders",)
 """The files and folders that are searched for spiders, unless the project names others."""
 LOADING: ContextVar[str] = ContextVar("LOADING", default="")
 """The spider file whose code runs at this moment because it is being loaded."""
+_IMPORT_LOCK = threading.RLock()
+"""One spider file is loaded at a time: another thread would take a module from ``sys.modules`` that is half run.
+
+Re-entrant, because a spider file may load another one.
+"""
 
 
 def load_spider(reference: str, folder: Path, trusted: Sequence[str] | None = None) -> type[Spider]:
@@ -43,7 +49,9 @@ def load_spider(reference: str, folder: Path, trusted: Sequence[str] | None = No
     if not place.endswith(".py"):
         raise SpiderError(f"not a spider: {reference}", hint="give file.py, file.py:Class or file.py:function")
     check_trusted(reference, folder, trusted)
-    return _pick(_module(folder / place, place, folder), place, class_name, folder)
+    with _IMPORT_LOCK:
+        module = _module(folder / place, place, folder)
+    return _pick(module, place, class_name, folder)
 
 
 def check_trusted(reference: str, folder: Path, trusted: Sequence[str] | None) -> None:

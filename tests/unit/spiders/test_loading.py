@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -103,6 +106,22 @@ def test_a_file_that_failed_can_be_loaded_after_it_was_mended(tmp_path: Path) ->
         load_spider("books.py", tmp_path)
     (tmp_path / "books.py").write_text(ONE)
     assert load_spider("books.py", tmp_path).name == "books"
+
+
+def test_a_thread_waits_while_another_one_runs_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Celery's threads load the spider of their first page at once."""
+    gate: Any = ModuleType("gate")
+    gate.entered, gate.may_go_on = threading.Event(), threading.Event()
+    monkeypatch.setitem(sys.modules, "gate", gate)
+    (tmp_path / "slow.py").write_text("import gate\ngate.entered.set()\nassert gate.may_go_on.wait(20)\n" + ONE)
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(load_spider, "slow.py:Books", tmp_path)
+        assert gate.entered.wait(20)
+        second = threads.submit(load_spider, "slow.py:Books", tmp_path)
+        with pytest.raises(TimeoutError):
+            second.result(timeout=0.1)
+        gate.may_go_on.set()
+        assert first.result(20) is second.result(20)
 
 
 def test_a_spider_that_refuses_its_arguments(tmp_path: Path) -> None:
