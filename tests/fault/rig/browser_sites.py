@@ -35,21 +35,17 @@ class Site:
             protocol_version = "HTTP/1.1"
 
             def _serve(self) -> None:
+                site.hits.append(f"{self.command} {self.path}")
+                site.seen.append({name.lower(): value for name, value in self.headers.items()})
+                # Not while it is sent: a client that has it may ask again before this thread goes on.
                 with site._lock:
                     site._at_once += 1
                     site.most_at_once = max(site.most_at_once, site._at_once)
                 try:
-                    self._answer()
+                    status, headers, body = self._answer()
                 finally:
                     with site._lock:
                         site._at_once -= 1
-
-            def _answer(self) -> None:
-                path = self.path.partition("?")[0]
-                site.hits.append(f"{self.command} {self.path}")
-                site.seen.append({name.lower(): value for name, value in self.headers.items()})
-                answer = site.answers.get(path, site.answers.get("*", (404, {}, b"nothing")))
-                status, headers, body = answer(self) if callable(answer) else answer
                 with contextlib.suppress(OSError):
                     self.send_response(status)
                     for name, value in headers.items():
@@ -58,6 +54,11 @@ class Site:
                     self.send_header("Content-Length", str(len(body)))
                     self.end_headers()
                     self.wfile.write(body)
+
+            def _answer(self) -> Answer:
+                path = self.path.partition("?")[0]
+                answer = site.answers.get(path, site.answers.get("*", (404, {}, b"nothing")))
+                return answer(self) if callable(answer) else answer
 
             do_GET = do_POST = do_HEAD = _serve  # noqa: N815  http.server's names
 
