@@ -7,12 +7,14 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 
-# Test processes. Three on two cores: much of the time a test waits for a server, a lease or a delay.
-JOBS ?= 3
+# Test processes. Five on two cores: much of the time a test waits for a server, a lease or a delay.
+JOBS ?= 5
 # Where make crawl URL=... stops: for a first look, and not for a whole site.
 PAGES ?= 100
 # Passed on to pytest: make test ARGS="-k lease"
 ARGS ?=
+# make test SERVERS=none installs no servers, and runs the tests that need none.
+SERVERS ?= all
 # make lock UPGRADE=--upgrade takes the newest versions; without it the present pins are kept.
 UPGRADE ?=
 
@@ -25,24 +27,28 @@ LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --genera
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" $(UPGRADE)
 
 .DEFAULT_GOAL := help
-.PHONY: help crawl test lowest check soak bench docs site lock clean
+.PHONY: help crawl test lowest pythons check soak bench docs site lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 crawl: $(VENV)/.runtime ## crawl the demo site, or the site given with URL=
 ifdef URL
-	$(BIN)/skitter crawl $(URL) --max-pages $(PAGES) -O 'build/{job}.jsonl'
+	$(BIN)/skitter crawl $(URL) --max-pages $(PAGES) -O 'build/{job}-{part}.jsonl'
 else
 	$(BIN)/python -m skitter.testing.demo
 endif
 
-test: $(VENV)/.dev ## run the tests (ARGS= for pytest, JOBS= for the number of processes)
-	@scripts/services --install
-	$(BIN)/python scripts/run_tests.py -n $(JOBS) $(ARGS)
+WITHOUT_SERVERS := tests/unit tests/contract/test_memory.py tests/contract/test_sqlite.py \
+	tests/stateful/test_sqlite_agrees.py tests/integration/fetch tests/integration/worker tests/acceptance/test_crawl.py
 
-# The lower bounds of pyproject.toml, which the locked versions do not prove, in an environment of their own: the
-# parts of the tests that every dependency takes part in, without servers.
+test: $(VENV)/.dev ## run the tests (CHANGED=1: what a change can break; ARGS= for pytest, JOBS= processes)
+	@$(if $(filter none,$(SERVERS)),,scripts/services --install)
+	@set -e; files='$(if $(filter none,$(SERVERS)),$(WITHOUT_SERVERS))'; \
+		$(if $(CHANGED),files=$$($(BIN)/python scripts/changed_tests.py $(CHANGED));) set -x; \
+		$(BIN)/python -m pytest -n $(JOBS) $(ARGS) $$files
+
+# The lower bounds of pyproject.toml, which the locked versions do not prove, in an environment of their own.
 LOWEST := build/lowest
 
 lowest: $(VENV)/.dev ## run tests with the oldest versions that pyproject.toml allows (ARGS= for pytest)
@@ -52,8 +58,11 @@ lowest: $(VENV)/.dev ## run tests with the oldest versions that pyproject.toml a
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python \
 		-r $(LOWEST)/requirements.txt --group dev -c $(LOWEST)/requirements.txt
 	$(BIN)/uv pip install --quiet --python $(LOWEST)/bin/python --no-deps --no-build-isolation -e .
-	$(LOWEST)/bin/python -m pytest -n $(JOBS) $(ARGS) tests/unit tests/contract/test_memory.py \
-		tests/contract/test_sqlite.py tests/integration/fetch tests/acceptance/test_crawl.py
+	$(LOWEST)/bin/python -m pytest -n $(JOBS) $(ARGS) $(WITHOUT_SERVERS)
+
+# As a newcomer has them, in fresh systems of Debian in build/pythons. The first time takes some minutes.
+pythons: ## run a crawl and tests in fresh systems with Python 3.13 and 3.14 (as root; MIRROR= of Debian)
+	$(PYTHON) scripts/pythons.py
 
 check: $(VENV)/.dev ## lint, format, types, import directions, documentation
 	$(BIN)/ruff check .
@@ -64,17 +73,18 @@ check: $(VENV)/.dev ## lint, format, types, import directions, documentation
 	$(BIN)/python scripts/check_docs.py
 	@$(MAKE) --no-print-directory site
 
-# The status of pytest is kept in a file, because a pipe has only the status of tee.
-soak: $(VENV)/.dev ## run the long suites in full; the reports go to build/ and build/fault-report/
-	@mkdir -p build
-	@rm -rf build/fault-report
-	@{ $(BIN)/python -m pytest -m "soak or not soak" --hypothesis-profile=soak --timeout=7200 --durations=25 \
-		--junitxml=build/soak-report.xml $(ARGS); echo $$? > build/soak-status; \
-		cat build/fault-report/*-soak.txt; } 2>&1 | tee build/soak-report.txt
-	@exit $$(cat build/soak-status)
+# Without SOAK_MINUTES all of it, which takes a night. Each test gets the seed after that of its last run.
+SOAK_MINUTES ?= 0
+SOAK_SEED ?=
 
-# Those with a section in docs/benchmarks.md. On two cores about an hour in all, a third of it for ladder, a quarter of an
-# hour for site and ten minutes each for million and broad. The other benches only print: make bench BENCH="frontier traps". With BENCH=site
+soak: $(VENV)/.dev ## run the long tests (SOAK_MINUTES= as many as fit, SOAK_SEED= again); see build/soak-report.txt
+	@scripts/services --install
+	@rm -rf build/fault-report
+	$(BIN)/python -m pytest -m "soak or not soak" --hypothesis-profile=soak --timeout=7200 \
+		--soak-minutes=$(SOAK_MINUTES) $(if $(SOAK_SEED),--soak-seed=$(SOAK_SEED)) $(ARGS)
+
+# Those with a section in docs/benchmarks.md, but for dedup. On two cores about an hour in all, a third of it for ladder, a
+# quarter of an hour for site and ten minutes each for million and broad. The others: make bench BENCH="frontier traps". With BENCH=site
 # alone, ARGS are its own: make bench BENCH=site ARGS="--rounds 5".
 BENCH ?= site start workers scaling ladder simulation million broad recrawl intakes scrapy
 

@@ -7,7 +7,7 @@ transaction. ``sink`` is the sink's ``write`` with new keys, ``again`` the same 
 ``bare`` is what the driver does with the same rows and no key to look for: ``executemany`` for SQLite and MariaDB,
 ``copy_records_to_table`` for PostgreSQL, ``insert_many`` for MongoDB (FerretDB on SQLite here). ``cpu_us_per_item`` is
 this process; the server has another core. For PostgreSQL, ``copy`` is the other way that was thought of: COPY into a
-temporary table, and from there an upsert. The servers are private ones (scripts/own_databases.py).
+temporary table, and from there an upsert. The servers are private ones (tests/rig/servers/databases.py).
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ import msgspec
 import pymongo
 import pymysql
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
-from own_databases import KINDS
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+from rig.servers.databases import KINDS
 from skitter.model.item import Item
 from skitter.model.job import SinkProgress
 from skitter.sinks.targets import parse_target, sink_of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import pika
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from own_streams import OwnKafka, OwnRabbitmq
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
+
+from rig.servers.streams import OwnKafka, OwnRabbitmq
 from skitter.intakes.contract import Intake
 from skitter.intakes.sources import intake_of, parse_source
 

@@ -18,9 +18,9 @@ import tempfile
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from own_redis import IN_MEMORY, OwnRedis
+from rig.servers.redis import IN_MEMORY, OwnRedis
 from skitter.testing.web import WebSpec, served
 
 SETTLE_SECONDS = 5.0

@@ -29,9 +29,9 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import NamedTuple
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "scripts"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from own_redis import OwnRedis
+from rig.servers.redis import OwnRedis
 from skitter.errors import JobError
 from skitter.frontier.redis import redis_frontier
 from skitter.frontier.redis.frontier import RedisFrontier

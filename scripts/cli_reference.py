@@ -33,6 +33,7 @@ LINKS = {
     "--sitemap": "../how-to/sitemaps.md",
     "--token-file": "../how-to/masters.md#tokens-and-roles",
     "--users": "../how-to/access.md",
+    "--allow-submit": "../how-to/masters.md#new-work-from-operators",
 }
 """Where more about an option is."""
 

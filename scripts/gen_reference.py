@@ -99,6 +99,9 @@ Crawlo module may create them with `CrawloConfig.standalone(…)`, `.distributed
 same names in lower case; Crawlo need not be installed. No name is ignored silently: it is mapped to a setting, or a
 warning says what to use instead. Names that are not on this page are listed in one warning.
 
+This page is about spiders that skitter runs itself: its own, and those of Crawlo. For Scrapy's spiders, which keep
+Scrapy's classes, see [Migrate from Scrapy](../how-to/migrate-from-scrapy.md#what-works-unchanged).
+
 ## Names with an equivalent setting
 
 | name | setting | conversion |
@@ -147,8 +150,13 @@ FOREIGN_TOGETHER = {
 FOREIGN_REST_HEAD = """
 ## Names without an equivalent
 
-| name | instead |
-| --- | --- |
+A skitter spider uses what the second column says. The third column lists names that work for Scrapy's own spiders:
+*unchanged* in a project that [runs unchanged](../how-to/migrate-from-scrapy.md#what-works-unchanged), *scheduler* with
+[Scrapy's engine on skitter's frontier](../how-to/migrate-from-scrapy-redis.md#settings), where Scrapy itself reads all
+of its other settings too.
+
+| name | instead | works for Scrapy's spiders |
+| --- | --- | --- |
 """
 
 EVENTS_HEAD = """\
@@ -311,8 +319,20 @@ def foreign_page() -> str:
     for prefix, text in foreign_settings.FAMILIES:
         by_text.setdefault(text, []).append(f"{prefix}…")
     rows = sorted((sorted(names), text) for text, names in by_text.items())
-    parts += [f"| {_code(names)} | {_cell(text)} |\n" for names, text in rows]
+    parts += [f"| {_code(names)} | {_cell(text)} | {_readers(names)} |\n" for names, text in rows]
     return "".join(parts)
+
+
+def _readers(names: list[str]) -> str:
+    """Which of the names Scrapy's spiders may use: in a project that runs unchanged, or with skitter's scheduler."""
+    found = []
+    readers = (foreign_settings.READ_BY_ADAPTER, "unchanged"), (foreign_settings.READ_BY_SCHEDULER, "scheduler")
+    for read, reader in readers:
+        others = read - foreign_settings.COUNTERPARTS.keys()
+        prefixes = tuple(name[:-1] for name in names if name.endswith("…"))
+        if listed := sorted(name for name in read if name in names or (name in others and name.startswith(prefixes))):
+            found.append(f"{_code(listed)}: {reader}")
+    return "; ".join(found)
 
 
 def _code(names: list[str]) -> str:

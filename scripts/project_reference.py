@@ -20,6 +20,7 @@ from skitter.cli.arguments import TOKEN_VARIABLE, Parser
 from skitter.cli.credential_tables import _PLACES as SECRET_PLACES
 from skitter.cli.settings_layers import PASSWORD_VARIABLE, PREFIX
 from skitter.model import url
+from skitter.model.capability import MEANINGS
 from skitter.model.schedule import SCHEDULE_VARIABLE
 from skitter.policy import traps
 
@@ -111,13 +112,18 @@ SINK_FIELDS = {
     "key": "Fields that identify an item, in outputs that keep one record per key.",
 }
 
+REMOTE = (
+    'The new work that `skitter serve` takes from tokens and users that are not `admin`, as in `allow = ["submit"]`'
+    " ([guide](../how-to/masters.md#new-work-from-operators)). Default: none. It is read when the server starts."
+)
+
 FILES_HEAD = f"""\
 # Project files
 
 {_NOTE}
 
 skitter reads `skitter.toml` in the current folder. Without one, it reads the table `[tool.skitter]` in
-`pyproject.toml`, with the same names. `skitter new project` writes one; `skitter check` reads all of it.
+`pyproject.toml`, with the same names. `skitter new` writes one; `skitter check` reads all of it.
 
 ```toml
 # skitter.toml
@@ -210,6 +216,8 @@ def files_page() -> str:
         ("alert", "A threshold on a figure of a job ([guide](../how-to/alerts.md)).", alerts),
     )
     parts += ["\n" + _table(f"`[[{name}]]`", text, ("field", "meaning"), fields) for name, text, fields in tables]
+    words = {word: f"{text[0].upper()}{text[1:]}." for word, text in MEANINGS.items()}
+    parts.append("\n" + _table("`[remote]`", REMOTE, ("word of `allow`", "what operators may do"), words))
     return "".join(parts)
 
 

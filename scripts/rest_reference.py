@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from skitter.model.capability import MEANINGS
 from skitter.web.access import Access
 from skitter.web.api.openapi import document
+from skitter.web.api.route import PREFIX
 from skitter.web.api.routes import ApiRoutes
+from skitter.web.capabilities import capability_of_route
 
 HEAD = """\
 # REST
@@ -15,7 +18,8 @@ HEAD = """\
 
 The routes of [`skitter serve`](cli.md#serve) below `/api/v1`; see [how to use them](../how-to/rest.md). The server
 returns the same as an OpenAPI 3.1 document at `/api/v1/openapi.json`. `?` marks optional fields and parameters. Every
-route about a job or a schedule takes `store`, which is optional if the server has one store.
+route about a job or a schedule takes `store`, which is optional if the server has one store. New work comes from the
+role `admin`, and from operators if the owner of the server [allows](../how-to/masters.md#new-work-from-operators) it.
 """
 
 TITLES = {"session": "Session", "openapi.json": "Document", "stores": "Stores", "events": "Events", "jobs": "Jobs"}
@@ -38,7 +42,9 @@ def page() -> str:
 
 def _route(method: str, path: str, operation: dict[str, Any], schemas: dict[str, Any]) -> list[str]:
     role = operation["description"].removeprefix("Role: ").removesuffix(".")
-    lines = [f"### {method} {path}\n", f"{operation['summary']}. Role: {role}.\n"]
+    word = capability_of_route(method, path.removeprefix(PREFIX))
+    needed = f"admin, or {role} if `[remote] allow` has `{word}`" if word in MEANINGS else role
+    lines = [f"### {method} {path}\n", f"{operation['summary']}. Role: {needed}.\n"]
     named = {one["name"]: one for one in operation["parameters"] if one["in"] == "query"}
     if named:
         listed = [f"`{name}{'' if one['required'] else '?'}`: {_type(one['schema'])}" for name, one in named.items()]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rig.master import Master
 
-from skitter.cli import main
+from rig.master import Master
+from rig.processes import HANG_SECONDS
 
 HOOK = "/hook/secret-token"
 
@@ -111,7 +111,7 @@ def test_an_alert_pauses_the_job_is_told_once_in_spite_of_failures_and_resolves(
     skitter.run("resume", *place)
     until(lambda: len(hook.told) > 1, crawl)
     skitter.run("stop", *place)
-    crawl.wait(60)
+    crawl.wait(HANG_SECONDS)
     assert hook.statuses == ["firing", "resolved"]
     assert [message["status"] for message in skitter.lines("told.jsonl")] == ["firing", "resolved"]
     nodes = ("crawl", "worker")
@@ -178,13 +178,9 @@ def test_a_master_watches_jobs_that_nobody_works_for(
 def test_wrong_alerts_are_refused_when_they_are_read(
     skitter: Any,
     site: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
     table: str,
     says: str,
 ) -> None:
     skitter.write("skitter.toml", f'[[alert]]\nname = "a"\n{table}\n')
-    monkeypatch.chdir(skitter.folder)
-    assert main(["crawl", site.url("/")]) == 2
-    assert says in capsys.readouterr().err
+    assert says in skitter.run("crawl", site.url("/"), code=2).stderr
     assert not site.seen

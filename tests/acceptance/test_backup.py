@@ -13,7 +13,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from own_redis import DURABLE
+from rig.processes import HANG_SECONDS
+from rig.servers.redis import DURABLE
 from skitter.testing.web import WebSpec, served
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "backup-and-restore.md"
@@ -30,7 +31,7 @@ def documented(heading: str, number: int) -> str:
 
 
 def shell(commands: str, folder: Path) -> None:
-    subprocess.run(["/bin/sh", "-euc", commands], cwd=folder, check=True, timeout=60, stderr=subprocess.PIPE)
+    subprocess.run(["/bin/sh", "-euc", commands], cwd=folder, check=True, timeout=HANG_SECONDS, stderr=subprocess.PIPE)
 
 
 def kill(process: subprocess.Popen[str]) -> None:

@@ -6,18 +6,17 @@ No speed is checked: figures are for people.
 from __future__ import annotations
 
 import asyncio
+import json
 import signal
 from pathlib import Path
 
-import msgspec
 import pytest
 
-from skitter.app import list_jobs
-from skitter.bench.bench_frontiers import Store
-from skitter.bench.measured_process import measured
-from skitter.bench.profile import Answer, Question
-from skitter.bench.profile_parts import PARTS
-from skitter.testing.web import WebSpec, served
+from rig.processes import HANG_SECONDS, children
+from skitter.testing.frontiers import list_jobs
+
+PARTS = "fetch decode parse join fingerprint dedup callback commit sink overhead".split()
+"""Of the life of a page, in its order."""
 
 
 def in_order(figure: dict[str, float]) -> bool:
@@ -25,7 +24,8 @@ def in_order(figure: dict[str, float]) -> bool:
 
 
 def test_crawls_next_to_the_bare_parts(skitter) -> None:
-    told = skitter.json("bench", "--pages", 50, "--rounds", 1)
+    # The memory of a fork is that of its server.
+    told = json.loads(skitter.run("bench", "--pages", 50, "--rounds", 1, "--json", forked=False).stdout)
     assert (told["rounds"], told["machine"]["cores"] > 0) == (1, True)
     assert [(row["name"], row["pages"]) for row in told["rows"]] == [("bare parts", 50), ("memory", 50), ("sqlite", 50)]
     bare = told["rows"][0]
@@ -54,42 +54,11 @@ def test_frontiers_alone(skitter) -> None:
 def test_where_a_pages_time_goes(skitter) -> None:
     told = skitter.json("bench", "--profile", "--pages", 100, "--rounds", 1)
     assert (told["frontier"], told["pages"]) == ("sqlite", 100)
-    assert [row["part"] for row in told["rows"]] == list(PARTS)
+    assert [row["part"] for row in told["rows"]] == PARTS
     assert sum(row["us_per_page"] for row in told["rows"]) == pytest.approx(told["cpu_us_per_page"], abs=0.1)
     assert sum(row["percent"] for row in told["rows"]) == pytest.approx(100, abs=0.1)
     # Threads are read off their clocks, however few samples there are.
     assert all(row["us_per_page"] > 0 for row in told["rows"] if row["part"] in ("commit", "sink"))
-
-
-BURNS = """
-    import time
-
-    from skitter import Spider
-
-
-    class Burns(Spider):
-        name = "burns"
-        start_urls = [{url!r}]
-
-        def parse(self, response):
-            until = time.thread_time() + 0.005
-            while time.thread_time() < until:
-                pass
-            yield response.links()
-"""
-
-
-def test_a_callback_that_burns_cpu_is_found(skitter) -> None:
-    with served(WebSpec.plain(hosts=1, pages_per_host=60)) as web:
-        skitter.write("burns.py", BURNS.format(url=web.urls[0]))
-        question = Question(url=web.urls[0], store=Store("memory:", "burns"), spider="burns.py")
-        told = measured(["skitter.bench.profile"], folder=skitter.folder, stdin=msgspec.json.encode(question))
-    answer = msgspec.convert(told.answer, Answer)
-    parts = answer.sampled.parts
-    assert answer.pages == 60
-    assert parts["callback"] == pytest.approx(60 * 0.005, rel=0.2)
-    assert max(parts, key=lambda part: parts[part]) == "callback"
-    assert sum(parts.values()) == pytest.approx(answer.sampled.cpu_seconds)
 
 
 def test_a_crawl_that_brings_too_few_pages_is_no_figure(skitter, site) -> None:
@@ -116,10 +85,6 @@ def jobs_at(url: str) -> set[str]:
     return set(asyncio.run(list_jobs(url)))
 
 
-def children_of(pid: int) -> list[int]:
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 def test_a_redis_is_as_it_was_when_a_bench_is_over(skitter, services) -> None:
     url = services.need("redis")["url"]
     before = jobs_at(url)
@@ -144,10 +109,10 @@ def test_an_interrupted_bench_leaves_no_job_and_no_process(skitter, services, un
     before = jobs_at(url)
     process = skitter.start("bench", *words, "--frontier", url)
     until(lambda: jobs_at(url) > before, process)
-    children = children_of(process.pid)
-    assert children
+    begun = children(process.pid)
+    assert begun
     process.send_signal(number)
-    out, error = process.communicate(timeout=30)
+    out, error = process.communicate(timeout=HANG_SECONDS)
     assert (process.returncode, out, error) == (code, "", "")
     assert jobs_at(url) == before
-    assert not any(Path(f"/proc/{child}").exists() for child in children)
+    assert not any(Path(f"/proc/{child}").exists() for child in begun)

@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from celery import Celery
 
-from own_redis import IN_MEMORY
+from rig.processes import HANG_SECONDS
+from rig.servers.redis import IN_MEMORY
 from skitter.testing.web import WebSpec, served
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "celery"
@@ -55,7 +56,7 @@ def test_the_example_crawls_exports_and_counts_and_monitors_see_it(project):
                 env=environment,
                 capture_output=True,
                 text=True,
-                timeout=100,
+                timeout=HANG_SECONDS,
                 check=False,
             )
             assert ran.returncode == 0, f"{ran.stderr}\n{(folder / 'log').read_text()}"

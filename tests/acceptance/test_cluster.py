@@ -17,13 +17,13 @@ from typing import Any
 
 import pytest
 
+from rig.processes import HANG_SECONDS
 from skitter import __version__
-from skitter.frontier.redis.client import RedisServer
-from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.job import JobSpec
 from skitter.model.url import canonical
-from skitter.redis_driver.address import parse_address
 from skitter.settings import Settings
+from skitter.testing.frontiers import open_frontier
+from skitter.testing.redis_jobs import RawRedis
 from skitter.testing.web import WebSpec, served
 
 ENDLESS = WebSpec.plain(hosts=4, pages_per_host=5000, latency_seconds=0.05)
@@ -69,7 +69,7 @@ def stop(*processes) -> None:
     for process in processes:
         process.terminate()
     for process in processes:
-        process.communicate(timeout=60)
+        process.communicate(timeout=HANG_SECONDS)
 
 
 # ---- who works
@@ -104,10 +104,15 @@ def test_status_tells_the_rate_and_the_reaper_and_the_longest_queues(skitter, st
     with served(ENDLESS) as web:
         crawl = start("crawl", *web.urls, "--fresh", *place)
         until(lambda: listed(skitter, place), crawl)
-        status = until(lambda: (told := skitter.json("status", *place))["done"] > 20 and told, crawl)
+
+        def under_way() -> dict[str, Any] | None:
+            """Whoever leases reaps: what is overdue on a busy machine does not stay so."""
+            told = skitter.json("status", *place)
+            return told if told["done"] > 20 and told["overdue_seconds"] < 5 else None
+
+        status = until(under_way, crawl)
         stop(crawl)
     assert status["pages_per_second"] > 0
-    assert status["overdue_seconds"] < 5, "whoever leases reaps"
     queues = [host["queued"] for host in status["crowded"]]
     assert len(queues) == 4
     assert queues == sorted(queues, reverse=True)
@@ -141,7 +146,7 @@ def test_workers_get_pages_by_their_slots_while_fewer_requests_are_ready(
         ]
         until(lambda: min(pages()) > 10, nodes[0])
         before, began = pages(), list(map(len, commits()))
-        until(lambda: sum(pages()) > sum(before) + enough, nodes[0], 60.0 + enough / 60)
+        until(lambda: sum(pages()) > sum(before) + enough, nodes[0])
         ended = [of_worker[first:] for of_worker, first in zip(commits(), began, strict=True)]
         stop(*nodes)
     done = [sum(event["pages"] for event in of_worker) for of_worker in ended]
@@ -193,7 +198,7 @@ def test_a_spider_file_of_another_age_is_warned_about(skitter, site) -> None:
 
 
 async def begun_by(version: str, folder: Path, seed: str) -> None:
-    frontier = sqlite_frontier(folder / ".skitter" / "j.db", "j")
+    frontier = open_frontier(f"sqlite:{folder / '.skitter' / 'j.db'}", "j")
     settings = Settings().job_wide()
     await frontier.begin(JobSpec(name="j", spider="", seeds=[seed], settings=settings, version=version))
     await frontier.close()
@@ -315,7 +320,7 @@ def test_the_requests_of_a_node_that_is_killed_are_recovered_and_the_log_says_wh
 @contextlib.asynccontextmanager
 async def shut_out(url: str) -> AsyncIterator[None]:
     """The server lets nobody in, and those who were in are sent away."""
-    server = RedisServer(parse_address(url))
+    server = RawRedis(url)
     (_, most) = await server.command("CONFIG", "GET", "maxclients")
     await server.command("CONFIG", "SET", "maxclients", "1")
     try:
@@ -358,11 +363,11 @@ def test_the_node_that_started_the_job_may_be_killed(skitter, start, place, unti
         until(lambda: len(listed(skitter, place)) == 2, worker)
         os.killpg(crawl.pid, signal.SIGKILL)
         crawl.communicate()
-        _, told = worker.communicate(timeout=90)
+        _, told = worker.communicate(timeout=HANG_SECONDS)
         expected = web.expected()
         assert worker.returncode == 0, told
         assert "undelivered" in told
-        assert f"skitter deliver -o FILE --frontier {place[1]} --job {place[3]}" in told
+        assert f"skitter deliver {place[3]} -o FILE --frontier {place[1]}" in told
         status = skitter.json("status", *place)
         assert (status["state"], status["failed"], status["done"]) == ("finished", 0, len(expected.done))
         left = status["undelivered"]
@@ -404,7 +409,7 @@ def test_an_outbox_that_nobody_empties_is_told_until_somebody_does(skitter, star
         assert {event["target"] for event in blocking} == {"out.jsonl"}
         assert "by nobody" in skitter.run("status", *place).stdout
         assert skitter.json(*command)["state"] == "finished"
-        worker.communicate(timeout=60)
+        worker.communicate(timeout=HANG_SECONDS)
         expected = web.expected()
     assert events_of(skitter, "sink.caught_up")
     found = Counter(canonical(record["url"]) for record in skitter.lines("out.jsonl"))

@@ -8,13 +8,13 @@ import select
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from skitter.cli import COMMANDS
+from rig.processes import HANG_SECONDS
+from skitter.testing.command_line import COMMANDS
 
 ASK = """
 source completion
@@ -47,6 +47,12 @@ def test_bash_completes_commands_options_and_values(project: Any) -> None:
         "crawl b": "bin;books",
         "status --job ''": "a;b.example",
         "failed --class dns --job ''": "a;b.example",
+        "failed --class dns ''": "a;b.example",
+        "hosts ''": "a;b.example;give-up;list;pause;resume",
+        "hosts a ''": "give-up;list;pause;resume",
+        "sessions export p": "page.html",
+        "set a delay": "delay_seconds=",
+        "worker b": "b.example;bin;books",
         "crawl --log-format ''": "text;json",
         "new ''": "project;spider",
         "new project ''": "",
@@ -66,7 +72,7 @@ def test_bash_completes_commands_options_and_values(project: Any) -> None:
         env=environment(project.folder),
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_SECONDS,
         check=True,
     )
     assert ended.stderr == ""
@@ -99,10 +105,9 @@ def test_a_tab_completes_at_the_prompt_of_bash(project: Any) -> None:
 
 
 def _read_until(descriptor: int, text: bytes) -> bool:
-    written, deadline = b"", time.monotonic() + 30
-    while text not in written and time.monotonic() < deadline:
-        if select.select([descriptor], [], [], 1)[0]:
-            written += os.read(descriptor, 65536)
+    written = b""
+    while text not in written and select.select([descriptor], [], [], HANG_SECONDS)[0]:
+        written += os.read(descriptor, 65536)
     return text in written
 
 
@@ -112,4 +117,4 @@ def test_the_script_is_one_of_the_shell(skitter: Any, shell: str) -> None:
     assert all(command in script for command in COMMANDS)
     assert "--max-pages" in script if shell == "zsh" else "-l max-pages" in script
     if shutil.which(shell) is not None:
-        subprocess.run([shell, "-n"], input=script, text=True, timeout=60, check=True)
+        subprocess.run([shell, "-n"], input=script, text=True, timeout=HANG_SECONDS, check=True)

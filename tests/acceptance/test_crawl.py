@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections import Counter
 from typing import Any
 
@@ -41,6 +42,29 @@ def test_every_page_is_found_once(skitter, workers) -> None:
 
 def failed_records(skitter) -> list[dict[str, Any]]:
     return [json.loads(line) for line in skitter.run("failed", "--job", "demo", "--json").stdout.splitlines()]
+
+
+def test_the_end_waits_for_no_worker_that_has_not_joined(skitter) -> None:
+    # The first worker process that starts goes on, and the others never come to their first line.
+    skitter.write(
+        "site/sitecustomize.py",
+        """
+        import os, sys, time
+
+        if "skitter.app" in sys.orig_argv:
+            try:
+                os.close(os.open("first", os.O_CREAT | os.O_EXCL))
+            except FileExistsError:
+                time.sleep(3600)
+        """,
+    )
+    environment = os.environ | {"PYTHONPATH": str(skitter.folder / "site")}
+    with served(WebSpec.plain(hosts=1, pages_per_host=10)) as web:
+        crawl = ("crawl", web.urls[0], "-o", "out.jsonl", "--workers", 4, "--log", "log", *QUICK)
+        done = skitter.run(*crawl, env=environment)
+    assert len(skitter.lines("out.jsonl")) == 10, done.stderr
+    joined = [line for line in (skitter.folder / "log").read_text().splitlines() if "worker.joined" in line]
+    assert len(joined) == 1
 
 
 def test_memory_frontier_crawls_the_same(skitter) -> None:

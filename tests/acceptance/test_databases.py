@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
+from uuid import uuid4
 
 import pytest
-from rig.places import PLACES
 
+from rig.places import PLACES
 from skitter.testing.web import WebSpec, served
 
 pytestmark = pytest.mark.timeout(900)
@@ -25,7 +26,7 @@ def test_a_crawl_into_sqlite_and_a_second_run_keep_one_row_a_page(skitter):
 
 @pytest.mark.parametrize("kind", ["postgresql", "mariadb", "mongodb"])
 def test_a_password_is_told_to_the_server_and_to_nobody_else(skitter, services, kind):
-    place = PLACES[kind](services.need(kind)["url"], f"pages_{kind}")
+    place = PLACES[kind](services.need(kind)["url"], f"pages_{uuid4().hex[:12]}")
     with served(WebSpec.plain(hosts=1, pages_per_host=30)) as web:
         command = ("crawl", *web.urls, "--job", "j", "--log", "log.jsonl", "--log-format", "json", "-v", "-o")
         wrong = skitter.run(*command, place.target.replace("pa55", "hush"), code=3)

@@ -67,21 +67,6 @@ def test_pages_are_fetched_again_when_they_are_forgotten_and_not_before(skitter,
     assert len(skitter.lines("out.jsonl")) == len(log)
 
 
-@pytest.mark.parametrize(
-    ("settings", "text"),
-    [
-        (["dedup=bloom"], "not available with a SQLite frontier: dedup=bloom"),
-        (["dedup_seconds=60"], "not available with a SQLite frontier: dedup_seconds"),
-        (["dedup_error_rate=0"], "bad value in --set: dedup_error_rate='0'"),
-    ],
-)
-def test_what_does_not_go_is_refused_with_a_hint(skitter, settings, text) -> None:
-    words = [word for setting in settings for word in ("--set", setting)]
-    ended = skitter.run("crawl", "http://127.0.0.1:9/", *words, code=2)
-    assert text in ended.stderr
-    assert "hint: " in ended.stderr
-
-
 def test_the_samples_of_the_page_run_as_they_stand_there(services, tmp_path) -> None:
     page = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "dedup.md"
     blocks = re.findall(r"^```python\n(.*?)^```$", page.read_text(), re.MULTILINE | re.DOTALL)

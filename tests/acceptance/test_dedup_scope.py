@@ -11,6 +11,7 @@ from collections import Counter
 
 import pytest
 
+from rig.soak import chance_of
 from skitter.model.url import canonical
 from skitter.testing.web import WebSpec, served
 
@@ -103,7 +104,7 @@ def test_without_an_output_every_run_fetches_all(skitter, site) -> None:
 def test_kills_repeat_no_item_and_skip_no_page(skitter, tmp_path) -> None:
     """A crawl that is killed again and again, at times after its end: each start begins where the last one was killed,
     or a run that finds everything delivered but the seeds."""
-    chance = random.Random(5)
+    chance = chance_of(5)
     spec = WebSpec.plain(hosts=2, pages_per_host=100, latency_seconds=0.02)
     with served(spec, log_path=tmp_path / "hits.jsonl") as web:
         skitter.write("four.py", FOUR % list(web.urls))

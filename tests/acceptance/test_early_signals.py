@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from rig.processes import HANG_SECONDS, wait_until
 from skitter.testing.web import WebSpec, served
 
 SWEEP_SECONDS = 0.6
@@ -62,17 +63,13 @@ def is_of_python_itself(error: str) -> bool:
 
 def interrupted(skitter, delay_seconds: float, number: signal.Signals, *, to_group: bool, command: tuple) -> str:
     """What is wrong with the end of a command that gets a signal so long after its start; nothing: an empty text."""
-    process = skitter.start(*command)
+    process = skitter.start(*command, forked=False)
     # Not a wait for something: the delay is the subject.
     time.sleep(delay_seconds)
     with contextlib.suppress(ProcessLookupError):
         (os.killpg if to_group else os.kill)(process.pid, number)
-    _, error = process.communicate(timeout=60)
-    deadline = time.monotonic() + 30
-    while (left := running(process.pid)) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    if left:
-        return f"left running: {left}"
+    _, error = process.communicate(timeout=HANG_SECONDS)
+    wait_until(lambda: not running(process.pid), what="nothing is left running")
     if process.returncode in (1, -signal.SIGINT) and is_of_python_itself(error):
         return ""
     if process.returncode not in CODES[number]:
@@ -83,10 +80,17 @@ def interrupted(skitter, delay_seconds: float, number: signal.Signals, *, to_gro
 
 
 def sweep(
-    skitter, points: int, number: signal.Signals, *, to_group: bool, command: tuple, seconds: float = SWEEP_SECONDS
+    skitter,
+    points: int,
+    number: signal.Signals,
+    *,
+    to_group: bool,
+    command: tuple,
+    seconds: float = SWEEP_SECONDS,
+    shift: float = 0.0,
 ) -> dict[int, str]:
-    """By delay in milliseconds, what went wrong."""
-    delays = [seconds * point / points for point in range(points)]
+    """By delay in milliseconds, what went wrong. ``shift`` is a part of the step between two delays."""
+    delays = [seconds * (point + shift) / points for point in range(points)]
     faults = {}
     for delay in delays:
         if fault := interrupted(skitter, delay, number, to_group=to_group, command=command):
@@ -105,15 +109,19 @@ def test_a_signal_during_an_import_ends_the_command_without_a_word(skitter, numb
     assert ended.stderr == ""
 
 
-@pytest.mark.parametrize("command", [("status", "--job", "j"), ("jobs",), ("--help",)])
-def test_ctrl_c_while_a_short_command_runs_is_quiet(skitter, url, command) -> None:
+def test_ctrl_c_while_a_short_command_runs_is_quiet(skitter, url) -> None:
     skitter.run("crawl", url, "--job", "j", "--max-pages", 3, "-q")
-    assert sweep(skitter, 10, signal.SIGINT, to_group=True, command=command, seconds=0.3) == {}
+    commands = [("status", "--job", "j"), ("jobs",), ("--help",)]
+    for place, command in enumerate(commands):
+        shift = place / len(commands)
+        assert sweep(skitter, 4, signal.SIGINT, to_group=True, command=command, seconds=0.3, shift=shift) == {}
 
 
-@pytest.mark.parametrize(("number", "to_group"), WAYS)
-def test_a_signal_while_a_crawl_starts_is_quiet(skitter, url, number, to_group) -> None:
-    assert sweep(skitter, 15, number, to_group=to_group, command=crawl(url)) == {}
+@pytest.mark.parametrize("way", range(len(WAYS)), ids=[str(way.id) for way in WAYS])
+def test_a_signal_while_a_crawl_starts_is_quiet(skitter, url, way) -> None:
+    """Each way at instants between those of the others; at all of them in the soak."""
+    number, to_group = WAYS[way].values
+    assert sweep(skitter, 6, number, to_group=to_group, command=crawl(url), shift=way / len(WAYS)) == {}
 
 
 @pytest.mark.soak

@@ -14,13 +14,14 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import pytest
-from rig.master import Master
 
-from skitter.app.frontiers import open_frontier
+from rig.master import Master
+from rig.processes import HANG_SECONDS
 from skitter.frontier.contract import Frontier
 from skitter.model.job import JobSpec
 from skitter.model.proxy import ProxySeen
 from skitter.settings import Settings
+from skitter.testing.frontiers import open_frontier
 
 T = TypeVar("T")
 REDIAL = """
@@ -61,7 +62,7 @@ def fetched(proxy: str, url: str) -> bytes | int:
     """The body that comes through a proxy, or the status of an error."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({"http": proxy}))
     try:
-        with opener.open(url, timeout=20) as answer:
+        with opener.open(url, timeout=HANG_SECONDS) as answer:
             body: bytes = answer.read()
             return body
     except urllib.error.HTTPError as error:
@@ -74,7 +75,9 @@ def pool(skitter: Any) -> Pool:
     return Pool(f"sqlite:{skitter.folder / 'j.db'}")
 
 
-@pytest.fixture(params=["sqlite", "redis", "shards", "http"])
+@pytest.fixture(
+    params=["sqlite", "http", *(pytest.param(kind, marks=pytest.mark.soak) for kind in ("redis", "shards"))]
+)
 def any_pool(request: pytest.FixtureRequest, skitter: Any) -> Iterator[Pool]:
     if request.param == "sqlite":
         yield Pool(f"sqlite:{skitter.folder / 'j.db'}")
@@ -90,7 +93,7 @@ def test_an_egress_redials_when_it_is_banned_and_vanishes_when_it_is_killed(
     skitter: Any, site: Any, until: Any, any_pool: Pool
 ) -> None:
     pool = any_pool
-    site.on("/address", lambda _seen, handler: (200, {}, f" {handler.client_address[0]}\n".encode()))
+    site.on("/address", lambda _seen, connection: (200, {}, f" {connection.address}\n".encode()))
     skitter.write("redial.sh", REDIAL)
     pool.begin()
     arguments = ("egress", "--frontier", pool.url, "--job", "j", "--listen", "127.0.0.1:0", "--source", "127.0.0.9")
@@ -130,7 +133,7 @@ def test_an_egress_redials_when_it_is_banned_and_vanishes_when_it_is_killed(
 def test_an_egress_serves_whoever_has_its_password_until_it_is_stopped(
     skitter: Any, site: Any, until: Any, pool: Pool
 ) -> None:
-    site.on("/address", lambda _seen, handler: (200, {}, handler.client_address[0].encode()))
+    site.on("/address", lambda _seen, connection: (200, {}, connection.address.encode()))
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         refused = skitter.run("egress", "--frontier", pool.url, "--job", "j", "--listen", f"127.0.0.1:{port}", code=3)
@@ -149,7 +152,7 @@ def test_an_egress_serves_whoever_has_its_password_until_it_is_stopped(
     stranger = found.url.replace(urlsplit(found.url).password or "?", "another")
     assert fetched(stranger, site.url("/address")) == 407
     process.send_signal(signal.SIGTERM)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 143, error
     assert pool.proxies() == []
     stopped = [line for line in map(json.loads, error.splitlines()) if line["event"] == "egress.stopped"]
@@ -167,6 +170,6 @@ def test_a_proxy_that_runs_already_can_be_an_egress(skitter: Any, until: Any, po
         shown.append(process.stderr.readline())
     until(pool.proxies, process)
     process.send_signal(signal.SIGINT)
-    _, error = process.communicate(timeout=60)
+    _, error = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 130
     assert "canary-of-mine" not in "".join([*shown, error])

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from typing import Any
 from uuid import uuid4
 
 import pytest
 import redis
+
+from rig.processes import HANG_SECONDS
 
 
 @pytest.fixture
@@ -49,11 +50,9 @@ def test_two_nodes_of_a_job_publish_to_one_stream(skitter, site, stream) -> None
     skitter.run("drop", *place)
 
 
-def test_a_server_that_is_away_costs_the_crawl_seconds_and_is_told(skitter, site) -> None:
+def test_a_crawl_does_not_wait_for_a_server_that_is_away_and_tells_it(skitter, site) -> None:
     site.page("/", "")
-    began = time.monotonic()
     told = skitter.run("crawl", site.url(), "--job", "j", "--events", "redis://me:hush-hush@127.0.0.1:1#events")
-    assert time.monotonic() - began < 60
     assert told.stderr.count("events.unavailable: ") == 1
     assert told.stderr.count("events.dropped: ") == 1
     assert "hush-hush" not in told.stderr
@@ -89,7 +88,7 @@ def test_a_script_publishes_too(skitter, site, stream) -> None:
             skitter.crawl("{site.url()}", job="j", settings={{"events": "{stream}"}})
         """,
     )
-    subprocess.run([sys.executable, "script.py"], cwd=skitter.folder, check=True, timeout=100)
+    subprocess.run([sys.executable, "script.py"], cwd=skitter.folder, check=True, timeout=HANG_SECONDS)
     kinds = [event["event"] for event in published(stream)]
     assert kinds[:3] == ["job.begun", "job.no_output", "worker.joined"]
     # Which of the two is told first, the worker or the store that is polled, is chance.

@@ -65,8 +65,6 @@ def test_items_shows_a_sample_and_how_full_the_fields_are(crawled) -> None:
     assert "2 items in out.jsonl" in text
     assert "50.0%" in text
     assert crawled.json("items", "--from", "out.jsonl", "--most", 1)["items"] == 1
-    crawled.run("items", "shop", "--job", "other", code=2)
-    crawled.run("items", "--from", "nowhere.jsonl", code=2)
 
 
 @pytest.mark.parametrize("name", ["in.jsonl", "in.jsonl.gz", "in.json", "in.csv"])
@@ -95,22 +93,3 @@ def test_a_file_of_results_becomes_another(skitter, name, target) -> None:
     assert again["items"] == 2500
     assert again["fields"]["a"]["rate"] == 1.0
     assert again["fields"]["b"]["filled"] == sum(bool(record["b"]) for record in records)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        (["--from", "in.jsonl"], "no output given"),
-        (["--from", "in.jsonl", "-o", "in.jsonl"], "the same file"),
-        (["--from", "in.jsonl", "--job", "x", "-o", "out.jsonl"], "--from and --job together"),
-        (["--from", "in.exe", "-o", "out.jsonl"], "unknown format"),
-        (["--from", "bad.jsonl", "-o", "out.jsonl"], "line 2"),
-        (["--job", "x", "-o", "out.jsonl"], "no such job"),
-    ],
-)
-def test_what_cannot_be_exported_is_said(skitter, words, message) -> None:
-    skitter.write("in.jsonl", '{"a": 1}\n')
-    skitter.write("bad.jsonl", '{"a": 1}\n{"a"\n')
-    done = skitter.run("export", *words, code=2)
-    assert message in done.stderr
-    assert "hint: " in done.stderr

@@ -15,8 +15,9 @@ from typing import Any
 
 import pytest
 
-from skitter.app.frontiers import drop_job
-from skitter.app.views.jobs import JobView, jobs_of_frontier, jobs_of_frontiers
+from rig.processes import HANG_SECONDS
+from skitter import AsyncClient
+from skitter.testing.frontiers import drop_job
 
 SPIDER = """
     def scrape(response):
@@ -52,7 +53,7 @@ class Fleet:
     def submit(self, job: str, *options: object, **define: Any) -> list[str]:
         """Submit a job with pages of its own; their URLs."""
         urls, submitting = self.begin_submit(job, *options, **define)
-        assert submitting.wait(60) == 0
+        assert submitting.wait(HANG_SECONDS) == 0
         submitting.communicate()
         return urls
 
@@ -71,8 +72,8 @@ class Fleet:
             self.nodes.append(self.folders[node].start(*words, "--log-format", "json", stderr=log))
         return self.nodes[-1]
 
-    def jobs(self) -> dict[str, JobView]:
-        return {view.job: view for view in asyncio.run(jobs_of_frontier(self.frontier))}
+    def jobs(self) -> dict[str, Any]:
+        return {view.job: view for view in asyncio.run(jobs_at(self.frontier))}
 
     def events(self, node: str, name: str) -> list[dict[str, Any]]:
         lines = (self.folders[node].folder / "log").read_text().splitlines()
@@ -84,7 +85,7 @@ class Fleet:
             if node.poll() is None:
                 node.send_signal(signal.SIGTERM)
         for node in self.nodes:
-            node.communicate(timeout=60)
+            node.communicate(timeout=HANG_SECONDS)
 
     def kill(self) -> None:
         for node in self.nodes:
@@ -96,6 +97,11 @@ class Fleet:
     def _answer(_seen: Any, _handler: Any) -> tuple[int, dict[str, str], bytes]:
         time.sleep(0.05)  # what a server takes
         return 200, {"Content-Type": "text/html"}, b"<title>x</title>"
+
+
+async def jobs_at(frontier: str) -> list[Any]:
+    async with AsyncClient(frontier) as client:
+        return await client.jobs()
 
 
 @pytest.fixture
@@ -128,7 +134,7 @@ def test_ten_jobs_one_broken_and_one_with_other_code_on_a_node(
     submitted["other"] = crew.begin_submit("other", spider="other.py")
     submitted["broken"] = crew.begin_submit("broken", spider="broken.py")
     for _, submitting in submitted.values():
-        told = submitting.communicate(timeout=100)
+        told = submitting.communicate(timeout=HANG_SECONDS)
         assert submitting.returncode == 0, told
     urls = {name: its for name, (its, _) in submitted.items() if name != "broken"}
     (crew.folders["a"].folder / "submitted-here").unlink()
@@ -138,7 +144,7 @@ def test_ten_jobs_one_broken_and_one_with_other_code_on_a_node(
         states = {name: view.state for name, view in crew.jobs().items()}
         return states.pop("broken") == "running" and set(states.values()) == {"finished"}
 
-    until(others_are_finished, nodes[0], seconds=200)
+    until(others_are_finished, nodes[0])
     until(lambda: all((crew.folders["b"].folder / f"{n}.jsonl").exists() for n in range(6)))
 
     # The broken one was skipped by every node, and each has said so once.
@@ -173,11 +179,11 @@ def test_kill_9_of_nodes_in_the_middle_loses_and_doubles_nothing(fleet: Any, tmp
     for killed, node in enumerate(["b", "a"]):
         # The second one is the node that writes the files; a slow one goes on.
         victim = crew.start(node, "--workers", 2)
-        until(lambda: len(crew.site.seen) > 50 * (killed + 1), victim, seconds=100)  # noqa: B023
+        until(lambda: len(crew.site.seen) > 50 * (killed + 1), victim)  # noqa: B023
         os.killpg(victim.pid, signal.SIGKILL)
         victim.communicate()
     last = crew.start("a", "--workers", 2)
-    until(lambda: {view.state for view in crew.jobs().values()} == {"finished"}, last, seconds=200)
+    until(lambda: {view.state for view in crew.jobs().values()} == {"finished"}, last)
     crew.stop()
     for name, its in urls.items():
         assert Counter(line["url"] for line in crew.folders["a"].lines(f"{name}.jsonl")) == Counter(its)
@@ -189,16 +195,15 @@ def test_an_idle_fleet_takes_up_a_new_job_and_an_urgent_one_at_once_and_stops_in
     crew = fleet(f"sqlite:{tmp_path / 'fleet.db'}")
     node = crew.start("a")
     crew.submit("long", pages=400)
-    until(lambda: crew.events("a", "worker.joined"), node, seconds=100)
+    until(lambda: crew.events("a", "worker.joined"), node)
     crew.submit("urgent", "--priority", "critical", pages=5)
-    until(lambda: crew.jobs()["urgent"].state == "finished", node, seconds=100)
+    until(lambda: crew.jobs()["urgent"].state == "finished", node)
     assert crew.jobs()["long"].state == "running", "it was served before, and is after"
     left = [event["reason"] for event in crew.events("a", "fleet.leaves") if event["job"] == "long"]
     assert left == ["another job goes first"]
     until(
         lambda: len([1 for event in crew.events("a", "worker.joined") if event["job"] == "long"]) == 2,
         node,
-        seconds=100,
     )
     crew.stop()
     assert node.returncode == 143
@@ -211,19 +216,19 @@ def test_a_dropped_job_stops_nothing(fleet: Any, tmp_path: Path, until: Any) -> 
     crew = fleet(f"sqlite:{tmp_path / 'fleet.db'}")
     node = crew.start("a", "--workers", 2)
     crew.submit("dropped", pages=400)
-    until(lambda: [1 for event in crew.events("a", "worker.joined") if event["job"] == "dropped"], node, seconds=100)
+    until(lambda: [1 for event in crew.events("a", "worker.joined") if event["job"] == "dropped"], node)
     assert asyncio.run(drop_job(crew.frontier, "dropped")), "by somebody who did not ask for its workers"
     crew.submit("after", pages=5)
-    until(lambda: crew.jobs()["after"].state == "finished", node, seconds=100)
+    until(lambda: crew.jobs()["after"].state == "finished", node)
 
 
 def test_a_job_that_waits_for_its_hosts_lets_others_have_its_worker(fleet: Any, tmp_path: Path, until: Any) -> None:
     crew = fleet(f"sqlite:{tmp_path / 'fleet.db'}")
     crew.submit("slow", "--delay", "600", "--priority", "high", pages=3)
     node = crew.start("a", "--set", "turn_seconds=500")
-    until(lambda: [path for path in crew.site.paths() if path.startswith("/slow")], node, seconds=100)
+    until(lambda: [path for path in crew.site.paths() if path.startswith("/slow")], node)
     crew.submit("quick", pages=5)
-    until(lambda: crew.jobs()["quick"].state == "finished", node, seconds=100)
+    until(lambda: crew.jobs()["quick"].state == "finished", node)
     assert [event["reason"] for event in crew.events("a", "fleet.leaves") if event["job"] == "slow"][:1] == [
         "another job goes first"
     ]
@@ -238,9 +243,9 @@ def test_without_a_frontier_a_fleet_serves_all_files_of_the_folder(skitter: Any,
         words = ("submit", "spider.py:scrape", site.url(), "--job", job, "--ignore-robots")
         assert "skitter worker --every-job" in skitter.run(*words).stderr
     files = [f"sqlite:{skitter.folder / '.skitter' / job}.db" for job in ("one", "two")]
-    until(lambda: {view.state for view in asyncio.run(jobs_of_frontiers(files))} == {"finished"}, node, seconds=100)
+    until(lambda: {view.state for file in files for view in asyncio.run(jobs_at(file))} == {"finished"}, node)
     node.send_signal(signal.SIGINT)
-    out, _ = node.communicate(timeout=60)
+    out, _ = node.communicate(timeout=HANG_SECONDS)
     assert node.returncode == 130
     told = json.loads(out)
     assert (set(told["served"]), told["skipped"]) == ({"one", "two"}, {})

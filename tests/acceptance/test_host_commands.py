@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 from collections import Counter
 
 import pytest
 from tests.acceptance.conftest import place_of
+
+from rig.processes import HANG_SECONDS
+from rig.web import Held
 
 PAGES = 60
 
@@ -17,7 +19,7 @@ def listed(skitter, *arguments) -> dict[str, dict]:
     return {host["key"]: host for host in skitter.records("hosts", *arguments)}
 
 
-@pytest.mark.parametrize("frontier", ["sqlite", "redis"])
+@pytest.mark.parametrize("frontier", ["sqlite", pytest.param("redis", marks=pytest.mark.soak)])
 def test_a_paused_host_gets_no_request_until_it_is_resumed(
     skitter, make_site, start, until, services, tmp_path, frontier
 ) -> None:
@@ -25,12 +27,7 @@ def test_a_paused_host_gets_no_request_until_it_is_resumed(
     for site in sites:
         for number in range(PAGES):
             site.page(f"/{number}", "page")
-    is_paused = threading.Event()
-
-    def held(_seen, _handler):
-        is_paused.wait(60)
-        return 200, {"Content-Type": "text/html"}, b"page"
-
+    held = Held(other, (200, {"Content-Type": "text/html"}, b"page"))
     for number in range(10, PAGES):
         other.on(f"/{number}", held)
     place = place_of(frontier, services, tmp_path.name)
@@ -44,7 +41,7 @@ def test_a_paused_host_gets_no_request_until_it_is_resumed(
     until(lambda: listed(skitter, *place)[paused.base]["in_flight"] == 0, crawl)
     assert set(listed(skitter, "--state", "paused", *place)) == {paused.base}
     before, others = len(paused.seen), len(other.seen)
-    is_paused.set()
+    held.release()
     until(lambda: len(other.seen) > others + 10, crawl)
     assert len(paused.seen) == before
 
@@ -59,7 +56,7 @@ def test_a_paused_host_gets_no_request_until_it_is_resumed(
     assert "an operator has paused its host" in skitter.run("why", paused.url(f"/{PAGES - 1}"), *place).stdout
 
     skitter.run("hosts", "resume", paused.url("/0"), *place)
-    assert crawl.wait(60) == 0
+    assert crawl.wait(HANG_SECONDS) == 0
     assert skitter.json("status", *place)["done"] == 2 * PAGES
     assert Counter(paused.paths()) == {f"/{number}": 1 for number in range(PAGES)}, "each once"
     assert sorted(item["url"] for item in skitter.lines("pages.jsonl")) == sorted(urls)
@@ -78,7 +75,7 @@ def test_a_host_that_is_given_up_lets_the_job_finish_and_retry_brings_it_back(sk
     crawl = start(*command)
     until(lambda: len(lost.paths()) > 3, crawl)
     skitter.run("hosts", "give-up", lost.base, *place)
-    crawl.wait(60)
+    crawl.wait(HANG_SECONDS)
     status = skitter.json("status", *place)
     assert status["state"] == "finished"
     assert status["errors"] == {"given_up": PAGES - len(lost.paths())}
@@ -89,12 +86,3 @@ def test_a_host_that_is_given_up_lets_the_job_finish_and_retry_brings_it_back(sk
     assert listed(skitter, "--state", "given-up", *place) == {}
     assert skitter.json("worker", *place)["failed"] == 0
     assert Counter(lost.paths()) == {f"/{number}": 1 for number in range(PAGES)}
-
-
-def test_what_is_no_host_of_the_job_is_refused(skitter, site) -> None:
-    site.page("/", "page")
-    skitter.run("crawl", site.url("/"), "--job", "j", "--ignore-robots")
-    for host in ("shop.example", "http://shop.example", "ftp://shop.example"):
-        refused = skitter.run("hosts", "pause", host, "--job", "j", code=2)
-        assert "host" in refused.stderr
-    assert skitter.run("hosts", "pause", "--job", "j", code=2).stderr

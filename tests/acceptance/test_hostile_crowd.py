@@ -92,13 +92,13 @@ def seconds_of(skitter: Any, web: ServedWeb, job: str, *seeds: str) -> float:
 @pytest.mark.soak
 @pytest.mark.timeout(300)
 def test_a_good_host_keeps_half_its_speed_beside_eight_that_do_it_all(
-    skitter, raw: Callable[[], Any], tmp_path: Path
+    skitter, make_site: Callable[..., Any], tmp_path: Path
 ) -> None:
     spec = WebSpec.plain(hosts=1, pages_per_host=GOOD_PAGES, latency_seconds=0.1)
-    bad = [raw() for _ in range(BAD_HOSTS)]
+    bad = [make_site(keep=False) for _ in range(BAD_HOSTS)]
     for number, server in enumerate(bad):
         # Half of them forbid, by more rules than anybody reads: of those, nothing is asked for.
-        server.says |= hostile_pages(server.url(""), RULES if number % 2 else "")
+        server.answers |= hostile_pages(server.url(""), RULES if number % 2 else "")
     seeds = [server.url() for server in bad]
     with served(spec, log_path=tmp_path / "log") as web:
         alone = seconds_of(skitter, web, "alone")

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from rig.processes import HANG_SECONDS
 from skitter.testing.web import WebSpec, served
 
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "how-to"
@@ -79,7 +80,13 @@ def test_the_program_of_the_page_holds_a_lock(tmp_path: Path) -> None:
     for url in ("sqlite:cluster.db", "folder:locks"):
         command = [sys.executable, "one_at_a_time.py", url]
         ended = subprocess.run(
-            command, cwd=tmp_path, env=environment(tmp_path), capture_output=True, text=True, timeout=60, check=True
+            command,
+            cwd=tmp_path,
+            env=environment(tmp_path),
+            capture_output=True,
+            text=True,
+            timeout=HANG_SECONDS,
+            check=True,
         )
         assert "this process alone writes the report, with token" in ended.stdout
 
@@ -136,7 +143,9 @@ def test_the_programs_of_the_page_take_the_results_of_a_fleet(skitter: Any, site
 
     def run(program: str, *words: str) -> list[str]:
         command = [*skitter.python, program, *words]
-        ended = subprocess.run(command, cwd=skitter.folder, capture_output=True, text=True, timeout=100, check=True)
+        ended = subprocess.run(
+            command, cwd=skitter.folder, capture_output=True, text=True, timeout=HANG_SECONDS, check=True
+        )
         return ended.stdout.splitlines()
 
     fleet = skitter.start("worker", "--every-job", "--frontier", "sqlite:jobs.db", "-q")
@@ -148,14 +157,16 @@ def test_the_programs_of_the_page_take_the_results_of_a_fleet(skitter: Any, site
         assert sorted(run("master_async.py", *urls)) == urls[3:], "what was done is done once"
     finally:
         fleet.terminate()
-        fleet.communicate(timeout=60)
+        fleet.communicate(timeout=HANG_SECONDS)
     assert fleet.returncode == 143
 
 
 def test_the_schedules_of_the_page_are_stored(skitter: Any) -> None:
     write_modules("schedules.md", skitter.folder)
     command = [*skitter.python, "add_schedule.py"]
-    ended = subprocess.run(command, cwd=skitter.folder, capture_output=True, text=True, timeout=100, check=True)
+    ended = subprocess.run(
+        command, cwd=skitter.folder, capture_output=True, text=True, timeout=HANG_SECONDS, check=True
+    )
     assert ended.stdout.startswith("nightly ")
     (tables,) = [code for kind, code in BLOCK.findall((PAGES / "schedules.md").read_text()) if kind == "toml"]
     (skitter.folder / "skitter.toml").write_text(tables)
@@ -188,7 +199,9 @@ def test_the_programs_of_the_page_on_python_crawl(skitter: Any, site: Any) -> No
 
     def run(program: str, *words: str) -> str:
         command = [*skitter.python, program, *words]
-        ended = subprocess.run(command, cwd=skitter.folder, capture_output=True, text=True, timeout=100, check=False)
+        ended = subprocess.run(
+            command, cwd=skitter.folder, capture_output=True, text=True, timeout=HANG_SECONDS, check=False
+        )
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from rig.processes import HANG_SECONDS
+
 QUICK = ("--set", "retry_delay_seconds=0.05", "--set", "host_backoff_seconds=0.1")
 SINK = """
     import json, os
@@ -300,7 +302,7 @@ def test_a_target_that_goes_away_is_waited_for_also_at_the_end(skitter, shop, un
         assert process.poll() is None, "it waits"
         until(lambda: len(skitter.lines("file.jsonl")) == 3, process)
         (skitter.folder / "down").unlink()
-        _, error = process.communicate(timeout=60)
+        _, error = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 0, error
     assert len(skitter.lines("sunk.jsonl")) == 3
     events = [line for line in error.splitlines() if '"event":"sink.' in line]
@@ -321,7 +323,7 @@ def test_ctrl_c_leaves_a_target_that_is_away_and_nothing_is_lost(skitter, shop, 
         until((skitter.folder / "down").exists, process)
         until(lambda: skitter.json("status", "--job", "shop")["state"] == "finished", process)
         process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=60)
+        _, error = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 130, error
     assert "2 items undelivered" in error
     (skitter.folder / "down").unlink()
@@ -394,7 +396,7 @@ def test_of_two_crawls_with_one_target_the_other_goes_on_when_the_first_is_kille
             until(lambda: skitter.json("status", "--job", "shop")["workers"] == 2, second)
             os.killpg(first.pid, signal.SIGKILL)
             first.communicate()
-            _, error = second.communicate(timeout=60)
+            _, error = second.communicate(timeout=HANG_SECONDS)
     assert second.returncode == 0, error
     assert '"event":"sink.elsewhere"' in error
     assert '"event":"sink.taken_over"' in error
@@ -415,7 +417,7 @@ def test_a_process_of_its_own_delivers_until_the_job_is_over(skitter, site, unti
     with skitter.start("drain", "--job", "shop", "-o", "file.jsonl", "--stay", "--json") as draining:
         until(lambda: skitter.json("status", "--job", "shop")["sinks"][0]["owner"], draining)
         skitter.run("worker", "--job", "shop")
-        _, error = draining.communicate(timeout=60)
+        _, error = draining.communicate(timeout=HANG_SECONDS)
     assert draining.returncode == 0, error
     assert sorted(record["title"] for record in skitter.lines("file.jsonl")) == sorted(f"Book {n}" for n in range(30))
     assert skitter.json("status", "--job", "shop")["undelivered"] == 0

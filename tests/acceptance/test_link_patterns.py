@@ -9,7 +9,7 @@ import pytest
 LIST = "<a href='/book/1'>1</a><a href='/book/2'>2</a><a href='/cart'>c</a><a href='/old'>o</a><a href='/moved'>m</a>"
 
 
-@pytest.mark.parametrize("frontier", ["sqlite", "redis"])
+@pytest.mark.parametrize("frontier", ["sqlite", pytest.param("redis", marks=pytest.mark.soak)])
 def test_links_are_chosen_and_what_is_left_out_is_counted(
     skitter: Any, site: Any, services: Any, tmp_path: Any, frontier: str
 ) -> None:
@@ -48,3 +48,37 @@ def test_seeds_and_sitemaps_are_read_whatever_their_urls_are(skitter: Any, site:
     words = ("--sitemap", site.url("/sitemap.xml"), "--include", "/book/", "--ignore-robots", "-q", "--job", "j")
     skitter.run("crawl", site.url("/start"), *words)
     assert sorted(site.paths()) == ["/book/1", "/part.xml", "/sitemap.xml", "/start"]
+
+
+def test_a_site_whose_root_only_refreshes_is_crawled(skitter: Any, site: Any) -> None:
+    site.page("/", '<title>Shop</title><meta http-equiv="refresh" content="0; url=/en/">')
+    site.page("/en/", '<noscript><meta http-equiv=refresh content="0; url=/old/"></noscript><a href=/en/book>book</a>')
+    site.page("/en/book", "book", refresh="3; url=/en/reader")
+    site.page("/en/reader", "<meta http-equiv=refresh content=60><meta http-equiv=refresh content='0; url=/never'>")
+    summary = skitter.json("crawl", site.url(), "-o", "out.jsonl", "--job", "a")
+    assert (summary["pages"], site.paths()) == (4, ["/", "/en/", "/en/book", "/en/reader"])
+    assert [record["depth"] for record in skitter.lines("out.jsonl")] == [0, 1, 2, 3]
+    # Its links are followed by the rules for links, and not at all where nobody wants it.
+    for words in (("--max-depth", 0), ("--exclude", "/en/"), ("--set", "max_refresh_seconds=none")):
+        assert skitter.json("crawl", site.url(), "--fresh", "--job", "b", *words)["pages"] == 1
+    nofollow = '<meta name=robots content=nofollow><meta http-equiv=refresh content="0; url=/en/">'
+    site.page("/", nofollow)
+    assert skitter.json("crawl", site.url(), "--job", "c", "--set", "obey_nofollow=true")["pages"] == 1
+
+
+def test_rules_of_a_spider_follow_a_refresh(skitter: Any, site: Any) -> None:
+    site.page("/", '<meta http-equiv="refresh" content="0; url=/en/">')
+    site.page("/en/", "welcome")
+    code = f"""
+from skitter import Rule, Spider
+
+class Shop(Spider):
+    name = "shop"
+    start_urls = ["{site.url()}"]
+    rules = [Rule("/en/", callback="parse_page")]
+
+    def parse_page(self, response):
+        yield {{"url": response.url}}
+"""
+    skitter.write("shop.py", code)
+    assert skitter.json("crawl", "shop.py", "-o", "out.jsonl")["items"] == 1

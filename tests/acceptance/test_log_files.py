@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import skitter as api
+from rig.processes import HANG_SECONDS
 from skitter.testing.web import WebSpec, served
 
 
@@ -26,7 +27,7 @@ def test_two_nodes_share_a_log_that_is_rotated(skitter: Any) -> None:
             for job in ("one", "two")
         ]
         for job in jobs:
-            _, error = job.communicate(timeout=60)
+            _, error = job.communicate(timeout=HANG_SECONDS)
             assert job.returncode == 0, error
     written = files(skitter.folder, "crawl.log")
     assert len(written) > 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import subprocess
 import threading
 import time
@@ -77,7 +76,7 @@ def members_only(site, *, seconds: float = 0.05) -> list[int]:
     return statuses
 
 
-@pytest.mark.parametrize("frontier", ["sqlite", "redis"])
+@pytest.mark.parametrize("frontier", ["sqlite", pytest.param("redis", marks=pytest.mark.soak)])
 def test_a_login_is_kept_by_two_workers_a_kill_and_a_resume(skitter, site, services, until, tmp_path, frontier):
     statuses = members_only(site)
     skitter.write("members.py", SPIDER.replace("LOGIN", site.url("/login")).replace("PAGES", str(PAGES)))
@@ -243,7 +242,7 @@ class Accounts:
             self._tokens[sid] = "0"
         return 200, {"Content-Type": "text/html", "Set-Cookie": f"sid={sid}.0; Path=/"}, b"welcome"
 
-    def _member(self, seen, handler):
+    def _member(self, seen, connection):
         sid, _, token = (cookie_of(seen, "sid") or "").partition(".")
         with self._lock:
             if sid not in self._tokens or sid in self.forgotten or (self._rotates and token != self._tokens[sid]):
@@ -251,12 +250,12 @@ class Accounts:
                 return 401, {}, b""
             self.uses[sid] += 1
             # A worker that was killed has hung up, and is not there any more.
-            busy = [other for other in self._open.get(sid, []) if not hung_up(other)]
+            busy = [other for other in self._open.get(sid, []) if not other.is_left]
             self.together += len(busy)
-            self._open[sid] = [*busy, handler.connection]
+            self._open[sid] = [*busy, connection]
         time.sleep(0.02)
         with self._lock:
-            self._open[sid].remove(handler.connection)
+            self._open[sid].remove(connection)
             headers = {"Content-Type": "text/html"}
             if self._rotates:
                 self._tokens[sid] = str(int(token) + 1)
@@ -264,30 +263,21 @@ class Accounts:
         return 200, headers, b"page"
 
 
-def hung_up(connection: socket.socket) -> bool:
-    try:
-        return connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
-    except BlockingIOError:
-        return False
-    except OSError:
-        return True
-
-
 def write_members(skitter, site, *, pages: int, session: str, **settings: object) -> None:
     text = MEMBERS.replace("SITE", site.url().rstrip("/")).replace("PAGES", str(pages))
     skitter.write("members.py", text.replace("SETTINGS", repr(settings)).replace("SESSION", repr(session)))
 
 
-@pytest.mark.parametrize("frontier", ["sqlite", "redis"])
+@pytest.mark.parametrize("frontier", ["sqlite", pytest.param("redis", marks=pytest.mark.soak)])
 def test_a_rotating_token_and_a_session_that_expires(skitter, site, services, tmp_path, frontier):
     accounts = Accounts(site, 24, rotates=True)
     write_members(skitter, site, pages=24, session="alice", exclusive_sessions=True)
     original = accounts._member
 
-    def forgetful(seen, handler):
+    def forgetful(seen, connection):
         if sum(accounts.uses.values()) == 12:
             accounts.forgotten.add("login1")
-        return original(seen, handler)
+        return original(seen, connection)
 
     for number in range(24):
         site.on(f"/member/{number}", forgetful)

@@ -8,15 +8,13 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 import pytest
 import redis
 
-from skitter.cli import logs, main
-from skitter.cli.arguments import Parser
+from rig.processes import HANG_SECONDS
 
 FOLLOWED = ["kafka", "rabbitmq"]
 
@@ -37,8 +35,8 @@ def follow(skitter: Any) -> Iterator[Callable[..., list[str]]]:
     yield run
     for process, reading in started:
         os.killpg(process.pid, signal.SIGINT)
-        assert process.wait(30) == 130
-        reading.join(30)
+        assert process.wait(HANG_SECONDS) == 130
+        reading.join(HANG_SECONDS)
         process.stderr.close()
         process.stdout.close()
 
@@ -79,27 +77,6 @@ def test_a_stream_has_the_events_of_all_nodes_which_are_filtered_and_followed(
     assert [json.loads(line)["run"] for line in lines] == [1, 2]
 
 
-def test_events_are_chosen_by_level_kind_and_node() -> None:
-    records = [
-        {"event": "job.begun", "level": "info", "node": "a"},
-        {"event": "worker.died", "level": "warning", "node": "b"},
-        {"event": "leases.granted", "level": "debug", "node": "b"},
-        {"event": "of.another.version", "level": "fatal"},
-    ]
-
-    def chosen(*arguments: str) -> list[str]:
-        parser = Parser(prog="skitter logs", description="")
-        logs.configure(parser)
-        shows = logs._filter(parser.parse(arguments))
-        return [record["event"] for record in records if shows(record)]
-
-    assert chosen() == ["job.begun", "worker.died", "of.another.version"]
-    assert chosen("-v") == [record["event"] for record in records]
-    assert chosen("--level", "warning") == ["worker.died", "of.another.version"]
-    assert chosen("--kind", "job.*", "--kind", "worker.died") == ["job.begun", "worker.died"]
-    assert chosen("--node", "b", "--level", "debug") == ["worker.died", "leases.granted"]
-
-
 @pytest.mark.parametrize("kind", [pytest.param(kind, marks=pytest.mark.soak) for kind in FOLLOWED])
 def test_topics_and_exchanges_are_followed(
     skitter: Any, site: Any, services: Any, until: Any, follow: Any, kind: str
@@ -125,7 +102,7 @@ def test_topics_and_exchanges_are_followed(
             assert "an exchange keeps no events" in refused.stderr
         lines = follow("--job", job, "--events", stream, "--json")
         # When a subscriber is there, nobody can see from outside.
-        until(lambda lines=lines, crawl=crawl: lines or (skitter.run(*crawl, "--fresh") and lines), seconds=60)
+        until(lambda lines=lines, crawl=crawl: lines or (skitter.run(*crawl, "--fresh") and lines))
         until(lambda lines=lines: any('"worker.left"' in line for line in lines))
         assert {json.loads(line)["job"] for line in lines} == {job}
 
@@ -170,16 +147,7 @@ def test_without_a_stream_the_frontier_tells_what_it_knows_and_what_changes(
         ("--job j --since yesterday", 2, "not a duration: --since yesterday"),
     ],
 )
-def test_what_cannot_be_read_is_refused_in_words(
-    arguments: str,
-    code: int,
-    says: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert main(["logs", *arguments.split()]) == code
-    told = capsys.readouterr().err
+def test_what_cannot_be_read_is_refused_in_words(skitter: Any, arguments: str, code: int, says: str) -> None:
+    told = skitter.run("logs", *arguments.split(), code=code).stderr
     assert says in told
     assert "hush-hush" not in told

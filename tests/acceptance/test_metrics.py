@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -16,27 +15,33 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rig.master import Master
 
-from skitter.cli import main
-from skitter.observe.metrics import (
-    EGRESS_METRICS,
-    FAILED_CLASSES,
-    JOB_METRICS,
-    NODE_METRICS,
-    OPEN_METRICS,
-    SCHEDULER_METRICS,
-    WORKER_STATES,
-)
+from rig.master import Master
+from rig.processes import HANG_SECONDS, wait_until
 from skitter.testing.web import WebSpec, served
 
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "metrics.md"
+OPEN_METRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+
+
+def documented(section: str) -> dict[str, list[str]]:
+    """The metrics of a section of the reference, each with the values of its last label."""
+    text = REFERENCE.read_text().partition(f"## On {section}\n")[2].partition("\n## ")[0]
+    rows = re.findall(r"^\| `(skitter_\w+)` \| \w+ \| ([^|]*) \|", text, re.MULTILINE)
+    return {name: labels.rpartition(": ")[2].strip().split(", ") for name, labels in rows}
+
+
+JOB_METRICS = documented("`skitter serve`")
+NODE_METRICS = documented("a node with `--metrics`").keys()
+EGRESS_METRICS = documented("`skitter egress --metrics`").keys()
+SCHEDULER_METRICS = documented("`skitter scheduler --metrics`").keys()
 SERIES = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
 ADMIN, VIEWER = "admin-of-everything-0001", "viewer-of-one-job-00001"
 
 
 def read(url: str, **headers: str) -> str:
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=30) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=HANG_SECONDS) as answer:
             return answer.read().decode()
     except urllib.error.HTTPError as error:
         error.close()
@@ -81,15 +86,6 @@ def told(path: Path, kind: str) -> list[dict[str, Any]]:
     return [event for event in events(path) if event["event"] == kind]
 
 
-def wait_until(condition: Callable[[], Any], process: subprocess.Popen[str]) -> Any:
-    deadline = time.monotonic() + 60
-    while not (found := condition()):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return found
-
-
 def test_node_counters_outlive_a_killed_worker_and_equal_the_status(
     skitter: Any, start: Any, services: Any, tmp_path: Path
 ) -> None:
@@ -108,10 +104,13 @@ def test_node_counters_outlive_a_killed_worker_and_equal_the_status(
         victim = skitter.json("status", *place)["worker_list"][0]
         os.kill(victim["pid"], signal.SIGKILL)
         seen = [before]
-        wait_until(
-            lambda: seen.append(parse(read(url))) or seen[-1]["skitter_node_workers_started_total"] == 3,
-            crawl,
-        )
+
+        def is_replaced() -> bool:
+            """The new worker has started, and has told how many slots it has."""
+            seen.append(parse(read(url)))
+            return (seen[-1]["skitter_node_workers_started_total"], seen[-1]["skitter_node_slots"]) == (3, 8)
+
+        wait_until(is_replaced, crawl)
         skitter.run("pause", *place)
         wait_until(lambda: (now := skitter.json("status", *place))["leased"] == 0 == now["undelivered"], crawl)
         text = read(url)
@@ -132,7 +131,7 @@ def test_node_counters_outlive_a_killed_worker_and_equal_the_status(
         assert last['skitter_node_recovered_leases_total{reason="died"}'] == told(log, "worker.replaced")[0]["leases"]
         check = subprocess.run([promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False)
         assert (check.returncode, check.stdout, check.stderr) == (0, "", "")
-        assert {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")} == NODE_METRICS.keys()
+        assert {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")} == NODE_METRICS
         assert read(url, Accept=OPEN_METRICS).endswith("# EOF\n")
         assert read(url.replace("/metrics", "/healthz")) == "ok\n"
         with pytest.raises(urllib.error.HTTPError, match="404"):
@@ -141,7 +140,7 @@ def test_node_counters_outlive_a_killed_worker_and_equal_the_status(
         with Master(tmp_path, "sqlite:jobs.db") as master:
             compare_with_status(skitter, master, place, promtool)
         skitter.run("resume", *place)
-        crawl.wait(60)
+        crawl.wait(HANG_SECONDS)
     assert skitter.json("status", *place)["done"] == 800
 
 
@@ -152,7 +151,7 @@ def compare_with_status(skitter: Any, master: Master, place: tuple[str, ...], pr
     found, status = parse(text), skitter.json("status", *place)
     for state in ("queued", "delayed", "leased", "done", "redirected", "failed", "excluded"):
         assert found[f'skitter_job_requests{{job_name="j",state="{state}"}}'] == status[state]
-    for name in FAILED_CLASSES:
+    for name in JOB_METRICS["skitter_job_failed_requests"]:
         assert found[f'skitter_job_failed_requests{{job_name="j",class="{name}"}}'] == status["errors"].get(name, 0)
     expected = {
         "pages_total": status["done"],
@@ -164,7 +163,7 @@ def compare_with_status(skitter: Any, master: Master, place: tuple[str, ...], pr
     }
     assert {name: found[f'skitter_job_{name}{{job_name="j"}}'] for name in expected} == expected
     # What each does is as old as its last word.
-    alive = [state for state in WORKER_STATES if state not in ("silent", "skipped")]
+    alive = [state for state in JOB_METRICS["skitter_job_workers"] if state not in ("silent", "skipped")]
     assert sum(found[f'skitter_job_workers{{job_name="j",state="{state}"}}'] for state in alive) == 2
     assert status["workers"] == 2
     assert found['skitter_job_links_total{job_name="j",result="new"}'] == status["seen"]
@@ -252,13 +251,9 @@ def test_a_master_without_its_store_is_healthy_and_not_ready(own_redis: Any, tmp
 
 
 @pytest.mark.parametrize("address", ["here", "127.0.0.1:", "1:2:99999999", "TAKEN"])
-def test_an_address_that_cannot_be_had_is_refused_before_anything_begins(
-    skitter: Any, site: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], address: str
-) -> None:
-    monkeypatch.chdir(skitter.folder)
+def test_an_address_that_cannot_be_had_is_refused_before_anything_begins(skitter: Any, site: Any, address: str) -> None:
     address = address.replace("TAKEN", site.url("/").split(":")[2].strip("/"))
-    assert main(["crawl", site.url("/"), "--frontier", "memory:", "--metrics", address]) == 2
-    refused = capsys.readouterr().err
+    refused = skitter.run("crawl", site.url("/"), "--frontier", "memory:", "--metrics", address, code=2).stderr
     assert ("error: not [HOST:]PORT" in refused) != (f"--metrics {address}: Address already in use" in refused)
     assert not site.seen
 
@@ -292,7 +287,7 @@ def test_beyond_this_machine_metrics_need_a_token(skitter: Any, start: Any, site
 def checked(text: str, families: Any, promtool: str) -> dict[str, float]:
     check = subprocess.run([promtool, "check", "metrics"], input=text, text=True, capture_output=True, check=False)
     assert (check.returncode, check.stdout, check.stderr) == (0, "", "")
-    assert {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")} == families.keys()
+    assert {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")} == families
     return parse(text)
 
 

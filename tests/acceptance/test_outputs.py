@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import pytest
@@ -145,3 +147,26 @@ def test_a_resumed_run_does_not_warn_of_its_own_results(skitter, site) -> None:
     assert "resumed" in resumed.stderr
     assert "already has results" not in resumed.stderr
     assert len(skitter.lines("out.jsonl")) == 3
+
+
+@pytest.mark.parametrize("output", ["a/b/pages.warc.gz", "a/b/pages.jsonl"])
+def test_a_volume_that_has_gone_becomes_no_folder_in_a_resumed_or_joined_job(
+    skitter: Any, site: Any, output: str
+) -> None:
+    site.page("/", "<a href='/2'>2</a>")
+    site.page("/2", "second")
+    (skitter.folder / "a" / "b").mkdir(parents=True)
+    crawl = ("crawl", site.url(), "-o", output, "--job", "j", "--max-pages")
+    skitter.run(*crawl, 1)
+    shutil.rmtree(skitter.folder / "a")
+    asked = len(site.seen)
+    commands = [(*crawl, 2), ("deliver", "j", "-o", output)]
+    # A worker that joins writes the archive of its machine, and no file of another one.
+    commands += [("worker", "j")] if "warc" in output else []
+    skitter.run("set", "j", "max_pages=2")
+    skitter.run("resume", "j")
+    for command in commands:
+        told = skitter.run(*command, code=2).stderr
+        assert "does not exist: a\nhint: create it, or mount its volume" in told
+    assert len(site.seen) == asked
+    assert not (skitter.folder / "a").exists()

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from skitter.app.frontiers import open_frontier
 from skitter.model.job import JobSpec
 from skitter.settings import Settings
+from skitter.testing.frontiers import open_frontier
 
 PACKAGES = ("can_ada", "lxml", "msgspec", "protego", "pycurl", "rich", "selectolax", "uvloop")
 HOOKS = ("sitecustomize", "usercustomize")
@@ -148,7 +148,7 @@ def begin(folder: Path, frontier: str, job: str, spider: str, site: Any, sinks: 
         os.chdir(before)
 
 
-@pytest.fixture(params=["sqlite", "redis"])
+@pytest.fixture(params=["sqlite", pytest.param("redis", marks=pytest.mark.soak)])
 def store(request, services, tmp_path) -> str:
     if request.param == "redis":
         return str(services.need("redis")["url"])

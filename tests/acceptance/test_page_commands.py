@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from rig.processes import HANG_SECONDS
+
 SHOP = """
     from skitter import DropItem, Request, Spider
 
@@ -53,7 +55,7 @@ def shop(site: Any, skitter: Any) -> Any:
 
 def test_fetch_prints_the_body_as_it_came(skitter: Any, shop: Any) -> None:
     command = [*skitter.python, "-m", "skitter", "fetch", shop.url("/bytes")]
-    ended = subprocess.run(command, cwd=skitter.folder, capture_output=True, timeout=60, check=True)
+    ended = subprocess.run(command, cwd=skitter.folder, capture_output=True, timeout=HANG_SECONDS, check=True)
     assert (ended.stdout, ended.stderr) == (b"\0\xff\r\n", b"")
     told = skitter.json("fetch", shop.url("/moved"), "--spider", "shop")
     assert (told["url"], told["status"], told["text"]) == (shop.url("/book"), 200, "<title>Book</title>")
@@ -67,7 +69,8 @@ def test_fetch_prints_the_body_as_it_came(skitter: Any, shop: Any) -> None:
 
 def test_fetch_obeys_robots_and_the_guard_as_a_crawl_does(skitter: Any, shop: Any, make_site: Any) -> None:
     refused = skitter.run("fetch", shop.url("/private"), code=1)
-    assert "error: robots.txt line 2: Disallow: /private" in refused.stderr
+    private = f"error: {shop.url('/private')} is excluded by robots.txt line 2: Disallow: /private"
+    assert private in refused.stderr
     assert "hint: use --ignore-robots" in refused.stderr
     assert shop.paths() == []
     assert "Private" in skitter.run("fetch", shop.url("/private"), "--ignore-robots").stdout
@@ -79,7 +82,7 @@ def test_fetch_obeys_robots_and_the_guard_as_a_crawl_does(skitter: Any, shop: An
     assert "127.0.0.2" in refused.stderr
     assert inside.seen == []
     dead = skitter.run("fetch", "http://127.0.0.1:1/", code=1)
-    assert "error: the host is down: robots.txt: Failed to connect" in dead.stderr
+    assert dead.stderr == "error: http://127.0.0.1:1/ could not be reached: connection refused\n"
 
 
 def test_parse_shows_what_a_crawl_would_keep(skitter: Any, shop: Any) -> None:
@@ -129,10 +132,7 @@ def test_shell_runs_code_on_a_page_a_file_and_standard_input(skitter: Any, shop:
         run("page.html", "--url", "https://shop.example/", "-c", "response.links()") == "['https://shop.example/x']\n"
     )
     assert skitter.json("shell", "page.html", "-c", "response.css('a::text').getall()") == ["x"]
-    bad = skitter.run("shell", "nowhere.html", "-c", "1", code=2)
-    assert "error: neither a URL nor a file: nowhere.html" in bad.stderr
     assert "error: NameError" in skitter.run("shell", "-c", "nowhere", code=1).stderr
-    assert "error: invalid Python" in skitter.run("shell", "-c", "a b", code=2).stderr
 
 
 def test_shell_has_a_prompt_and_shows_pages_in_a_browser(skitter: Any, shop: Any, tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_shell_has_a_prompt_and_shows_pages_in_a_browser(skitter: Any, shop: Any
         env=os.environ | {"BROWSER": str(tmp_path / "browser") + " %s", "TMPDIR": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=HANG_SECONDS,
         check=True,
     )
     for part in ("'Shop'", f"<Response 200 {shop.url('/book')}>", "'Book'", f'<base href="{shop.url("/book")}">'):

@@ -6,16 +6,15 @@ import os
 import signal
 import time
 from email.utils import formatdate
-from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
+from rig.processes import children
 from skitter.testing.web import WebSpec, served
 
 PAUSE_SECONDS = 4
-IN_FLIGHT_SECONDS = 0.5
-"""What was on its way when the host said stop may still arrive."""
+IN_FLIGHT = 4
+"""So many requests, of two workers with two slots each, may be on their way when the host says stop."""
 
 
 def asctime(at: float) -> str:
@@ -39,10 +38,6 @@ def headers_of(form: str) -> dict[str, str]:
     if form == "a date of a clock that is an hour early":
         return {"Retry-After": asctime(now + 3600 + PAUSE_SECONDS), "Date": formatdate(now + 3600, usegmt=True)}
     return {"Retry-After": form} if form else {}
-
-
-def children(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 @pytest.mark.parametrize(
@@ -81,8 +76,8 @@ def test_a_pause_outlives_a_worker_and_the_whole_crawl(skitter, site, until, ser
     summary = skitter.json(*command)
     assert (summary["pages"], summary["failed"]) == (41, 0)
     said, later = asked[0], sorted(seen.at for seen in site.seen if seen.at > asked[0])
-    too_early = [at - said for at in later if IN_FLIGHT_SECONDS < at - said < PAUSE_SECONDS - 0.05]
-    assert too_early == []
+    too_early = [at - said for at in later if at - said < PAUSE_SECONDS - 0.05]
+    assert len(too_early) < IN_FLIGHT, "the pause has room for eighty pages"
     assert any(at - said >= PAUSE_SECONDS - 0.05 for at in later)
 
 
@@ -93,8 +88,9 @@ def test_the_delay_of_a_host_follows_its_latency(skitter, tmp_path) -> None:
         summary = skitter.json("crawl", *web.urls, "--job", "j", "--workers", 2, "--set", "target_concurrency=0.5")
         times = [hit.at for hit in web.log() if hit.path != "/robots.txt"]
     assert summary["pages"] == 8
-    # The second page follows the first at once: until then nothing was known.
-    assert min(after - before for before, after in pairwise(times[1:])) >= 2 * latency - 0.01
+    # The second page follows the first at once: until then nothing was known. Which of two requests was held up on
+    # its way is chance; all of them together were not.
+    assert times[-1] - times[1] >= (len(times) - 3) * 2 * latency
 
 
 def test_a_retry_after_that_names_no_pause_leaves_it_to_the_setting(skitter, make_site) -> None:

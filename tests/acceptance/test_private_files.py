@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sqlite3
 import stat
-import tempfile
 from pathlib import Path
 
 import pytest
 
-from skitter.errors import SinkError
-from skitter.frontier.sqlite import sqlite_frontier
-from skitter.sinks.databases.machine_lock import MachineLock
-from skitter.sinks.rejects_file import RejectsFile
+from rig.processes import HANG_SECONDS
+from skitter.testing.frontiers import open_frontier
 from skitter.testing.web import WebSpec, served
 
 STRANGER = 65534
@@ -38,17 +36,25 @@ def web():
         yield web
 
 
-@UMASKS
-@pytest.mark.parametrize("name", ["out.jsonl", "out.json", "out.warc.gz", "parts/{part}.jsonl"])
+def pages_done(skitter) -> int:
+    """The pages of the job, which does not exist at first."""
+    told = skitter.run("status", "--job", "j", "--json", code=None).stdout
+    return json.loads(told)["done"] if told else 0
+
+
+@pytest.mark.parametrize(
+    ("name", "umask"),
+    [("out.jsonl", 0), ("out.jsonl", 0o077), ("out.json", 0o077), ("out.warc.gz", 0), ("parts/{part}.jsonl", 0)],
+)
 def test_while_a_crawl_runs_only_its_results_follow_the_umask(skitter, until, umask, name) -> None:
     with served(SLOW) as web:
         command = ("crawl", web.urls[0], "-o", name, "--job", "j", "--log", "log.jsonl", "--log-format", "json")
         process = skitter.start(*command, "--delay", 0.2, umask=umask)  # 40 seconds, if it is not stopped
         until((skitter.folder / ".skitter" / "j.db-wal").exists, process)
-        until(lambda: skitter.json("status", "--job", "j", code=None)["done"] > 5, process)
+        until(lambda: pages_done(skitter) > 5, process)
         found = modes(skitter.folder)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=60)
+        process.communicate(timeout=HANG_SECONDS)
     public = {f"{0o666 & ~umask:o}", f"{0o777 & ~umask:o}"}
     results = {"out.jsonl", "out.warc.gz", "parts"}
     for path, seen in found.items():
@@ -219,25 +225,6 @@ def test_a_spool_of_another_user_is_refused(skitter, web, name, planted) -> None
     assert not path.is_file() or path.stat().st_size == 0
 
 
-def test_rejects_do_not_follow_a_link_that_was_planted_meanwhile(tmp_path, monkeypatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    planted_link(tmp_path, ".skitter")
-    with pytest.raises(SinkError, match="a symbolic link instead of a private file or folder"):
-        RejectsFile(".skitter/j.rejects.jsonl").add([])
-    assert list((tmp_path / "elsewhere").iterdir()) == []
-
-
-@is_root
-def test_locks_are_not_taken_in_a_folder_of_another_user(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    folder = tmp_path / f"skitter-locks-{os.getuid()}"
-    folder.mkdir()
-    os.chown(folder, STRANGER, STRANGER)
-    with pytest.raises(SinkError, match="belongs to another user"):
-        MachineLock("j", "postgresql://x").take()
-    assert list(folder.iterdir()) == []
-
-
 def test_a_folder_in_the_place_of_the_file_is_not_changed(skitter, web) -> None:
     (skitter.folder / "j.db").mkdir(mode=0o755)
     assert "cannot use the file" in skitter.run("crawl", web.urls[0], "--frontier", "sqlite:j.db", code=3).stderr
@@ -247,9 +234,9 @@ def test_a_folder_in_the_place_of_the_file_is_not_changed(skitter, web) -> None:
 async def test_looking_at_the_mode_of_an_open_store_does_not_unlock_it(tmp_path) -> None:
     """POSIX locks of a process go with the first descriptor of the file that it closes."""
     path = tmp_path / "j.db"
-    first = sqlite_frontier(path, "j")
+    first = open_frontier(f"sqlite:{path}", "j")
     before = locks_of(path)
-    second = sqlite_frontier(path, "j")
+    second = open_frontier(f"sqlite:{path}", "j")
     await second.close()
     assert before
     assert locks_of(path) == before

@@ -19,8 +19,8 @@ from typing import Any, Self
 import pytest
 
 import skitter
-from skitter.app import open_frontier
 from skitter.errors import FetchError, JobError, UsageError
+from skitter.testing.frontiers import open_frontier
 from skitter.testing.web import ServedWeb, WebSpec, served
 
 PAGES = 40
@@ -98,7 +98,7 @@ def crawl_threads() -> list[threading.Thread]:
     """Those that go on; one that has told its end may take a moment to go."""
     found = [thread for thread in threading.enumerate() if thread.name == "skitter-crawl"]
     for thread in found:
-        thread.join(timeout=5)
+        thread.join(timeout=100)
     return [thread for thread in found if thread.is_alive()]
 
 
@@ -409,7 +409,7 @@ def test_a_script_that_ends_in_the_middle_goes_on_where_it_was(base: str, end: s
 
     def run(stop_at: int) -> tuple[int, list[str], str]:
         command = [sys.executable, "pages.py", base, end, str(stop_at)]
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False, env=dict(os.environ))
+        ended = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
         return ended.returncode, ended.stdout.split(), ended.stderr
 
     returned, first, error = run(7)

@@ -7,9 +7,12 @@ import signal
 import sqlite3
 import subprocess
 import time
+from contextlib import closing
 from typing import Any
 
 import pytest
+
+from rig.processes import HANG_SECONDS
 
 PAGES = 200
 CHANGED = PAGES // 100
@@ -66,7 +69,7 @@ def parsed(skitter: Any, pages: Pages) -> list[str]:
 
 def time_passes(skitter: Any, days: float) -> None:
     """As if the clock had gone on, for what the job knows of its pages."""
-    with sqlite3.connect(skitter.folder / ".skitter" / "parsed.db") as connection:
+    with closing(sqlite3.connect(skitter.folder / ".skitter" / "parsed.db")) as connection, connection:
         connection.execute("UPDATE pages SET due = due - ?", (days * 86_400,))
 
 
@@ -163,7 +166,7 @@ def test_a_resident_crawl_fetches_pages_when_they_are_due_and_keeps_no_more_than
         until(lambda: skitter.json("status", "--job", "parsed")["state"] == "finished", process)
         pages.change("/7")
         # Half of the pages, and the one that has changed.
-        with sqlite3.connect(skitter.folder / ".skitter" / "parsed.db") as connection:
+        with closing(sqlite3.connect(skitter.folder / ".skitter" / "parsed.db")) as connection, connection:
             condition = "id % 2 = 0 OR instr(payload, CAST(? AS BLOB))"
             due = connection.execute(
                 f"UPDATE pages SET due = ? WHERE {condition}", (time.time(), site.url("/7"))
@@ -171,7 +174,7 @@ def test_a_resident_crawl_fetches_pages_when_they_are_due_and_keeps_no_more_than
         until(lambda: len(pages.site.paths()) == PAGES + due, process)
         until(lambda: skitter.json("status", "--job", "parsed")["state"] == "finished", process)
         os.kill(process.pid, signal.SIGINT)
-        process.wait(30)
+        process.wait(HANG_SECONDS)
     assert process.returncode == 130
     records = skitter.lines("out.jsonl")
     assert len(records) == PAGES + 1, "what was there before stays"

@@ -9,7 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rig.browser_sites import Site, html, until
+
+from rig.browser_sites import html, until
+from rig.processes import HANG_SECONDS
+from rig.web import Site
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "rendered" / "shop.py"
 LIST = """<div id=banner><button onclick="banner.remove()">I agree</button></div><ol id=list></ol>
@@ -39,7 +42,7 @@ def test_the_example_renders_clicks_and_stores_pictures(skitter: Any, shop: Site
     for item in items:
         picture = (skitter.folder / "files" / item["path"]).read_bytes()
         assert (picture[:8], len(picture), item["content_type"]) == (b"\x89PNG\r\n\x1a\n", item["size"], "image/png")
-    assert sorted(shop.paths()) == ["/", "/product/0", "/product/1", "/product/2", "/product/3", "/robots.txt"]
+    assert sorted(shop.asked()) == ["/", "/product/0", "/product/1", "/product/2", "/product/3", "/robots.txt"]
 
 
 SPIDER = """
@@ -73,11 +76,11 @@ def test_by_pattern_and_what_waits_for_a_node_with_a_browser(skitter: Any, servi
             report = json.loads(told) if told else {"done": 0}
             return report["done"] == 1 and [need["name"] for need in report["needs"]] == ["browser"]
 
-        assert until(needs, 60)
+        assert until(needs)
         shown = skitter.run("status").stdout
         assert "need browser: 2 requests, no worker serves it" in shown
         skitter.run("worker", "both.py", "--job", "Both")
-        assert "wait for a worker with a browser: this one has none" in crawl.communicate(timeout=60)[1]
+        assert "wait for a worker with a browser: this one has none" in crawl.communicate(timeout=HANG_SECONDS)[1]
         assert crawl.returncode == 0
     finally:
         crawl.kill()

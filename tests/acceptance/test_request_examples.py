@@ -15,9 +15,7 @@ from uuid import uuid4
 import boto3
 import pytest
 
-from own_streams import ACCESS_KEY, SECRET_KEY, OwnS3
-from skitter.errors import SinkError
-from skitter.sinks.file_store import PARTIAL, open_file_store
+from rig.servers.streams import ACCESS_KEY, SECRET_KEY, OwnS3
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "requests"
 QUICK = ("--ignore-robots", "-q", "--set", "retry_delay_seconds=0.02")
@@ -43,7 +41,7 @@ def test_examples_are_short() -> None:
 
 
 def test_a_search_form_with_pages_of_results_and_broken_products(crawl: Any, site: Any) -> None:
-    def search(seen: Any, _handler: Any) -> Any:
+    def search(seen: Any, _connection: Any) -> Any:
         form = parse_qs(seen.body.decode())
         assert (seen.method, form["sort"]) == ("POST", ["price"])
         (words,) = form["q"]
@@ -66,7 +64,7 @@ def test_a_search_form_with_pages_of_results_and_broken_products(crawl: Any, sit
 
 
 def test_an_api_with_a_cursor_is_read_to_its_end_once(crawl: Any, site: Any) -> None:
-    def answer(seen: Any, _handler: Any) -> Any:
+    def answer(seen: Any, _connection: Any) -> Any:
         asked = json.loads(seen.body)
         assert (seen.method, seen.headers["content-type"]) == ("POST", "application/json")
         first = int(asked["cursor"] or 0)
@@ -181,20 +179,3 @@ def test_a_place_that_cannot_be_written_stops_the_crawl_and_loses_nothing(crawl:
     (skitter.folder / "taken").write_text("a file")
     crawl("downloads.py", "--set", "file_target=taken", code=3)
     check_records(shop, crawl("downloads.py", "--set", "file_target=files"))
-
-
-@pytest.mark.parametrize("target", ["s3:///x", "s3://bucket/x?format=jsonl"])
-def test_what_is_no_place_for_files_is_an_error(target: str) -> None:
-    with pytest.raises(SinkError, match=r"not a location for files|target") as caught:
-        open_file_store(target)
-    assert caught.value.hint
-
-
-def test_a_file_that_a_killed_process_left_half_is_completed(tmp_path: Path) -> None:
-    name = name_of(PNG, "png")
-    half = tmp_path / PARTIAL / Path(name).name
-    half.parent.mkdir()
-    half.write_bytes(PNG[:7] + bytes(1000))
-    open_file_store(str(tmp_path)).put(name, PNG, "image/png")
-    assert (tmp_path / name).read_bytes() == PNG
-    assert not half.exists()

@@ -7,6 +7,8 @@ from urllib.parse import parse_qsl
 
 import pytest
 
+from rig.web_faults import silent
+
 QUICK = ("--set", "retry_delay_seconds=0.02", "--set", "host_backoff_seconds=0.1", "--ignore-robots")
 
 SPIDER = """
@@ -60,7 +62,7 @@ class Shop(Spider):
 """
 
 
-def echo(seen, _handler):
+def echo(seen, _connection):
     import json
 
     told = {
@@ -85,16 +87,15 @@ def shop(site):
     return site
 
 
-def slow(seen, handler):
+def slow(seen, connection):
     if "long" in seen.path:
         # Longer than the setting permits, and shorter than the request does.
-        handler.connection.settimeout(1.5)
+        connection.socket.settimeout(1.5)
         try:
-            handler.connection.recv(1)
+            connection.read(1)
         except TimeoutError:
             return 200, {}, b"at last"
-    handler.connection.recv(1)  # until the crawler hangs up
-    return None
+    return silent(seen, connection)
 
 
 def test_what_a_request_asks_for_holds_for_it_alone(skitter, shop) -> None:
@@ -162,7 +163,7 @@ def test_what_a_request_asks_for_holds_for_it_alone(skitter, shop) -> None:
 def test_a_retry_comes_after_others_of_its_host(skitter, site) -> None:
     """With ``RETRY_PRIORITY_ADJUST`` and ``RETRY_HTTP_CODES`` of Scrapy."""
     answers = iter([404])
-    site.on("/first", lambda _seen, _handler: (next(answers, 200), {}, b"page"))
+    site.on("/first", lambda _seen, _connection: (next(answers, 200), {}, b"page"))
     for number in range(3):
         site.page(f"/{number}", "page")
     skitter.write("config.py", "RETRY_HTTP_CODES = [404]\nRETRY_PRIORITY_ADJUST = -1\n")

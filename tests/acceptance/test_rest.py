@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import socket
-import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -17,16 +16,18 @@ from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 import pytest
-from rig.filled_jobs import fill_job
-from rig.master import Master
 
 from certificates import Authority
+from rig.filled_jobs import fill_job
+from rig.master import Master
+from rig.processes import HANG_SECONDS, wait_until
 from skitter import connect
-from skitter.web.users import UserFile
 
 ROLES = ("viewer", "worker", "operator", "admin")
 TOKENS = {role: f"{role}-token-0123456789" for role in ROLES}
 PASSWORD = "correct horse battery"
+ALLOWED = '[remote]\nallow = ["submit", "schedule", "settings", "proxies"]\n'
+"""The project file of a server that takes new work from operators."""
 FAILURES = 120
 
 TABLE = {
@@ -107,7 +108,7 @@ class Browser:
     def ask(
         self, method: str, path: str, body: Any = None, query: dict[str, Any] | None = None, **headers: str
     ) -> Told:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=HANG_SECONDS)
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         if self._token:
             named.setdefault("Authorization", f"Bearer {self._token}")
@@ -152,15 +153,22 @@ def serve(tmp_path: Path) -> Iterator[Callable[..., Master]]:
         yield lambda *options: stack.enter_context(Master(tmp_path, f"sqlite:{tmp_path / 'jobs.db'}", *options))
 
 
+def add_user(skitter: Any, name: str, role: str) -> None:
+    """Add a user with PASSWORD to the file ``users``."""
+    private_file(skitter.folder / "password-of-user", PASSWORD)
+    given = ("--role", role, "--users", "users", "--password-file", "password-of-user")
+    skitter.run("user", "add", name, *given)
+
+
 @pytest.fixture
-def guarded(tmp_path: Path, serve: Callable[..., Master]) -> Master:
+def guarded(skitter: Any, tmp_path: Path, serve: Callable[..., Master]) -> Master:
     """A master with a token and a user for each role, and a job with failures."""
     tokens = tmp_path / "tokens"
     lines = [f"{role} {token}\n" for role, token in TOKENS.items()]
     private_file(tokens, "".join([*lines, "viewer limited-token-012345 shop-*\n"]))
-    users = UserFile(tmp_path / "users", create=True)
-    users.put("anna", PASSWORD, "operator", [])
+    add_user(skitter, "anna", "operator")
     fill_job(f"sqlite:{tmp_path / 'jobs.db'}", "news", failures=FAILURES, hosts=4, queued=5, workers=3)
+    (tmp_path / "skitter.toml").write_text(ALLOWED)
     return serve("--token-file", str(tokens), "--users", str(tmp_path / "users"))
 
 
@@ -241,9 +249,7 @@ def test_users_log_in_stay_and_log_out(guarded: Master, skitter: Any, tmp_path: 
     assert browser.ask("POST", "/session", {"user": "anna", "password": PASSWORD}).status == 200
     private_file(tmp_path / "password", "another one 1\n")
     skitter.run("user", "password", "anna", "--users", tmp_path / "users", "--password-file", "password")
-    deadline = time.monotonic() + 20
-    while browser.ask("GET", "/jobs").status != 401:
-        assert time.monotonic() < deadline
+    wait_until(lambda: browser.ask("GET", "/jobs").status == 401)
 
 
 def test_changes_of_users_are_in_the_trail_of_the_store(
@@ -299,7 +305,7 @@ def test_users_of_a_folder_without_jobs_are_recorded_and_schedules_still_fit_bes
         assert actions == ["schedule.add", "users.change"]
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=HANG_SECONDS)
 
 
 def test_wrong_passwords_are_slowed_by_user_and_address(guarded: Master) -> None:
@@ -364,7 +370,7 @@ def test_what_other_sites_and_hostile_clients_send_is_refused(guarded: Master) -
         policy = headers["content-security-policy"]
         assert "frame-ancestors 'none'" in policy
         assert "unsafe" not in policy
-    with socket.create_connection(("127.0.0.1", guarded.port), timeout=10) as raw:
+    with socket.create_connection(("127.0.0.1", guarded.port), timeout=HANG_SECONDS) as raw:
         head = f"POST /api/v1/jobs/news/urls HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {TOKENS['admin']}\r\n"
         raw.sendall(f"{head}Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
         assert b" 411 " in raw.recv(65536)
@@ -383,8 +389,10 @@ def test_a_name_that_is_rebound_to_this_machine_is_refused_where_there_are_no_cr
     assert browser.ask("POST", "/jobs/x/pause", Origin="http://evil.example").status == 403
 
 
-def test_a_named_proxy_tells_the_address_and_the_origin(serve: Callable[..., Master], tmp_path: Path) -> None:
-    UserFile(tmp_path / "users", create=True).put("anna", PASSWORD, "admin", [])
+def test_a_named_proxy_tells_the_address_and_the_origin(
+    skitter: Any, serve: Callable[..., Master], tmp_path: Path
+) -> None:
+    add_user(skitter, "anna", "admin")
     browser = Browser(serve("--users", str(tmp_path / "users"), "--trusted-proxy", "127.0.0.0/8"))
     through = {"X_Forwarded_Host": "crawls.example", "X_Forwarded_Proto": "https", "Origin": "https://crawls.example"}
     for attempt in range(8):
@@ -448,11 +456,8 @@ def test_lists_are_paged_by_key_and_reads_have_tags(guarded: Master) -> None:
 
 
 def finished(browser: Browser, path: str) -> Any:
-    """A job when it is finished: what others change is seen within a second."""
-    deadline = time.monotonic() + 20
-    while (detail := browser.get(path))["state"] != "finished":
-        assert time.monotonic() < deadline
-    return detail
+    """A job when it is finished: what others change is seen a moment later."""
+    return wait_until(lambda: (detail := browser.get(path))["state"] == "finished" and detail)
 
 
 def test_a_job_is_submitted_steered_and_dropped(serve: Callable[..., Master], skitter: Any, site: Any) -> None:
@@ -560,7 +565,7 @@ def test_without_a_store_the_jobs_of_the_folder_are_served(skitter: Any, tmp_pat
         assert browser.ask("DELETE", "/schedules/nightly").json == {"name": "nightly", "removed": True}
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 0
 
 
@@ -622,11 +627,12 @@ def test_schedules_are_added_and_changed_over_rest(
         assert (tmp_path / "items of today.jsonl").exists()
     finally:
         scheduler.send_signal(signal.SIGTERM)
-        scheduler.communicate(timeout=30)
+        scheduler.communicate(timeout=HANG_SECONDS)
 
 
 def test_a_credential_with_jobs_schedules_no_others(serve: Callable[..., Master], tmp_path: Path) -> None:
     private_file(tmp_path / "tokens", f"operator {TOKENS['operator']} shop-*\n")
+    (tmp_path / "skitter.toml").write_text(ALLOWED)
     limited = Browser(serve("--token-file", str(tmp_path / "tokens")), TOKENS["operator"])
     crawl = "crawl http://a.example/ --job"
     assert limited.ask("POST", "/schedules", {"name": "a", "every": 60, "command": f"{crawl} news"}).status == 403
@@ -641,6 +647,7 @@ def test_the_python_client_does_everything_through_a_master(skitter: Any, site: 
     cert, key = authority.issue("master")
     private_file(tmp_path / "tokens", f"operator {TOKENS['operator']}\n")
     private_file(tmp_path / "own", TOKENS["operator"])
+    (tmp_path / "skitter.toml").write_text(ALLOWED)
     tls = ("--tls-cert", cert, "--tls-key", key, "--token-file", "tokens")
     process = skitter.start("serve", "--frontier", "sqlite:m.db", "--bind", "127.0.0.1:0", *tls)
     try:
@@ -656,7 +663,7 @@ def test_the_python_client_does_everything_through_a_master(skitter: Any, site: 
             assert trace is not None
             assert trace.state == "queued"
             skitter.run("worker", "--frontier", url, "--job", "j")
-            assert client.wait("j", timeout_seconds=30).state == "finished"
+            assert client.wait("j", timeout_seconds=HANG_SECONDS).state == "finished"
             assert client.counts("j").done == 2
             assert [item["title"] for item in client.items(first)] == ["a"]
             assert sorted(item["title"] for _, item in client.results("j")) == ["a", "b"]
@@ -665,7 +672,7 @@ def test_the_python_client_does_everything_through_a_master(skitter: Any, site: 
             assert isinstance(client.workers("j"), list)
     finally:
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 0
 
 
@@ -673,7 +680,7 @@ class Stream:
     """An open stream of server-sent events."""
 
     def __init__(self, port: int, query: str) -> None:
-        self._answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/events?{query}", timeout=30)
+        self._answer = urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/events?{query}", timeout=HANG_SECONDS)
 
     def next(self, wanted: str) -> Any:
         """The data of the next event of a kind."""
@@ -706,7 +713,7 @@ def test_streams_tell_changes_and_end_with_the_server(serve: Callable[..., Maste
     assert missing.next("problem")["status"] == 404
     missing.close()
     os.kill(master.process.pid, signal.SIGTERM)
-    assert master.process.wait(20) == 0
+    assert master.process.wait(HANG_SECONDS) == 0
     for stream in streams:
         assert stream.next("end") == {}
         stream.close()

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from rig.filled_jobs import fill_job
 from rig.master import Master
 

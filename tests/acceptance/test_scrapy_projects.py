@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
+from rig.processes import HANG_SECONDS
+
 PROJECT = Path(__file__).parent / "scrapy_project"
 QUOTES, BOOK_PAGES, BOOKS_PER_PAGE = 12, 4, 5
 
@@ -220,7 +222,7 @@ class Project:
         """What skitter gives, by spider."""
         started = {name: self.skitter.start(*self.command(name)) for name in names}
         for name, process in started.items():
-            _, told = process.communicate(timeout=100)
+            _, told = process.communicate(timeout=HANG_SECONDS)
             assert process.returncode == 0, f"{name}: {told}"
         return {name: self.items("skitter", name) for name in names}
 
@@ -283,7 +285,7 @@ def crawl_and_kill(project: Project, until, name: str) -> None:
     command = project.command(name, "--workers", 2, "--set", "delay_seconds=0.05")
     node = project.skitter.start(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     own = project.folder / "skitter" / f"own-{name}.jsonl"
-    until(lambda: own.exists() and len(own.read_text().splitlines()) > 8, node, 60)
+    until(lambda: own.exists() and len(own.read_text().splitlines()) > 8, node)
     os.killpg(node.pid, signal.SIGKILL)
     node.wait()
     assert "resumed" in project.skitter.run(*command).stderr
@@ -302,7 +304,7 @@ def test_kills_again_and_again_lose_nothing_and_repeat_nothing(project: Project,
     for kill in range(1, 6):
         node = project.skitter.start(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         # What is done again is written again, so the end may come before the last kill.
-        until(partial(has_lines_or_ended, own, 2 * kill, node), seconds=60)
+        until(partial(has_lines_or_ended, own, 2 * kill, node))
         if node.poll() is None:
             os.killpg(node.pid, signal.SIGKILL)
         node.wait()
@@ -323,7 +325,7 @@ def test_a_spider_can_stop_its_job_and_what_cannot_be_stored_is_told_at_its_yiel
     told = project.skitter.run(*project.command("bad"), code=1).stderr
     assert "a request's callback must be a method of the spider, not a lambda" in told
     assert "lambda" in project.skitter.records("failed", "--job", "bad")[0]["error"]
-    _, told = closing.communicate(timeout=100)
+    _, told = closing.communicate(timeout=HANG_SECONDS)
     assert closing.returncode == 0, told
     assert 9 <= len(project.items("skitter", "closing")) < 200
     assert project.skitter.json("status", "--job", "closing")["state"] == "stopped"

@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 import redis
 
+from rig.processes import HANG_SECONDS
+
 pytest.importorskip("scrapy")
 
 SITE_SPIDER = """
@@ -117,7 +119,7 @@ class Project:
 
     def run(self, *settings: str) -> str:
         process = self.start(*settings)
-        assert process.wait(100) == 0
+        assert process.wait(HANG_SECONDS) == 0
         return self.log()
 
     def log(self) -> str:
@@ -147,12 +149,12 @@ def crawl_with_kills(
     processes = [project.start(), project.start()]
     for kill in range(kills):
         wanted = pages * (kill + 1) // (kills + 2)
-        until(lambda wanted=wanted: len(site.seen) >= wanted, seconds=90)
+        until(lambda wanted=wanted: len(site.seen) >= wanted)
         victim = processes[kill % 2]
         victim.kill()
         victim.wait()
         processes[kill % 2] = project.start()
-    assert [process.wait(100) for process in processes] == [0, 0], project.log()
+    assert [process.wait(HANG_SECONDS) for process in processes] == [0, 0], project.log()
     return [json.loads(line) for line in (project.folder / "pages.jsonl").read_text().splitlines()], urls
 
 
@@ -279,6 +281,6 @@ def test_a_project_for_scrapy_redis_is_fed_by_its_key(skitter: Any, site: Any, s
 def test_a_frontier_that_cannot_be_reached_is_named(site: Any, tmp_path: Path) -> None:
     project = Project(tmp_path, DETAIL_SPIDER.replace("START", repr(site.url())).replace("UNREACHABLE", "''"))
     process = project.start("SCHEDULER=skitter.contrib.scrapy.Scheduler", "SKITTER_FRONTIER=redis://127.0.0.1:9/0")
-    process.wait(100)
+    process.wait(HANG_SECONDS)
     assert "the frontier cannot be reached" in project.log()
     assert site.seen == []

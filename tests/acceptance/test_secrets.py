@@ -64,7 +64,7 @@ def _site(site: Any) -> None:
         site.page(path, "<title>t</title>", set_cookie=cookie)
     site.page("/gone", "", status=410, set_cookie=cookie)
     site.page("/teapot", "", status=418, set_cookie=cookie)
-    site.on("/closed", lambda _seen, handler: handler.connection.close())
+    site.on("/closed", lambda _seen, handler: handler.close())
     site.page("/loop", "", status=302, location="/loop")
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import json
 import signal
 import time
-from itertools import pairwise
 
 import pytest
 from tests.acceptance.conftest import place_of
 
-FOLLOW_SECONDS = 2.0
-"""So long after the command, at most, the server sees the old delay."""
-LATE = 0.8
-"""The part of a delay that is left when the first of two requests was held up on its way."""
+from rig.processes import HANG_SECONDS
+
+ON_THEIR_WAY = 3
+"""So many requests, one of each node, may be on their way when the last node has told that it follows."""
 
 
 def changes_told(skitter, log: str) -> list[str]:
@@ -23,7 +22,7 @@ def changes_told(skitter, log: str) -> list[str]:
 
 
 @pytest.mark.parametrize("delay", [0.5, pytest.param(2.0, marks=pytest.mark.soak)])
-@pytest.mark.parametrize("frontier", ["redis", "sqlite"])
+@pytest.mark.parametrize("frontier", ["redis", pytest.param("sqlite", marks=pytest.mark.soak)])
 def test_gaps_at_the_server_follow_a_changed_delay_in_three_nodes(
     skitter, site, start, until, services, tmp_path, frontier, delay
 ) -> None:
@@ -46,17 +45,17 @@ def test_gaps_at_the_server_follow_a_changed_delay_in_three_nodes(
     # A delay that its workers keep by themselves becomes one that the frontier keeps.
     change = f"delay_seconds={delay:g}"
     assert skitter.run("set", change, *place).stdout == f"{tmp_path.name}: {change}\n"
-    since = time.monotonic() + FOLLOW_SECONDS
-    until(lambda: len(later(since)) > 4, crawl)
-    gaps = [after - before for before, after in pairwise(later(since))]
-    assert min(gaps) > delay * LATE
     until(lambda: all(changes_told(skitter, name) == [change] for name in logs), crawl)
+    since = time.monotonic()
+    until(lambda: len(later(since)) > ON_THEIR_WAY + 4, crawl)
+    # With the old delay there would be twenty a second.
+    assert len(later(since)) <= (time.monotonic() - since) / delay + 1 + ON_THEIR_WAY
 
     # A host that waits for a long delay is brought forward: nobody waits for a minute here.
     skitter.run("set", "delay_seconds=60", *place)
+    until(lambda: all(changes_told(skitter, name) == [change, "delay_seconds=60"] for name in logs), crawl)
+    until(lambda: [host for host in skitter.json("status", *place)["hosts"] if host["due_seconds"] > 10], crawl)
     before = len(site.seen)
-    until(lambda: time.monotonic() - site.seen[-1].at > FOLLOW_SECONDS, crawl)
-    assert len(site.seen) <= before + 2
     skitter.run("set", "delay_seconds=0.05", *place)
     until(lambda: len(site.seen) > before + 20, crawl)
 
@@ -74,33 +73,18 @@ def test_a_change_is_shown_and_kept_by_the_same_command(skitter, site, start, un
     assert (told["state"], told["workers"]) == ("running", 1)
     assert "changed   delay_seconds=30 (was 0.05), max_in_flight=5 (was none)" in skitter.run("status", *place).stdout
     crawl.send_signal(signal.SIGTERM)
-    crawl.communicate(timeout=30)
+    crawl.communicate(timeout=HANG_SECONDS)
     assert crawl.returncode == 143
     crawl = start(*command)
     until(lambda: skitter.json("status", *place)["workers"] == 1, crawl)
     changed = {"delay_seconds": {"value": 30.0, "before": 0.05}, "max_in_flight": {"value": 5, "before": None}}
     assert skitter.json("status", *place)["changed_settings"] == changed
     crawl.send_signal(signal.SIGTERM)
-    crawl.communicate(timeout=30)
+    crawl.communicate(timeout=HANG_SECONDS)
     # An operator who gives the command another value means it.
     crawl = start(*command, "--set", "delay_seconds=0")
-    crawl.communicate(timeout=60)
+    crawl.communicate(timeout=HANG_SECONDS)
     assert crawl.returncode == 0
     assert sorted(site.paths()) == sorted(f"/{number}" for number in range(40))
     refused = skitter.run("set", "delay_seconds=1", *place, code=2).stderr
     assert "error: the job is finished: j" in refused
-
-
-def test_what_cannot_be_set_is_refused_with_the_reason(skitter, site) -> None:
-    for number in range(3):
-        site.page(f"/{number}", "page")
-    urls = [site.url(f"/{number}") for number in range(3)]
-    skitter.run("crawl", *urls, "--ignore-robots", "--max-pages", 1, "--job", "j")
-    told = skitter.run("set", "dedup=bloom", "--job", "j", code=2).stderr
-    assert told == (
-        "error: cannot be changed while a job runs: dedup, the record of seen pages depends on it\n"
-        "hint: a new run can have another value: --fresh --set dedup=VALUE\n"
-    )
-    assert "hint: did you mean delay_seconds?" in skitter.run("set", "delay_secs=3", "--job", "j", code=2).stderr
-    told = skitter.run("set", "max_pages=2", "--job", "j")
-    assert (told.stdout, "the job is stopped" in told.stderr) == ("j: max_pages=2\n", True)

@@ -32,8 +32,8 @@ SPIDER = """
         async def waits(self, response):
             while not Path("is-hung").exists():
                 await asyncio.sleep(0.05)
-            await asyncio.sleep(1)
-            # So that its time ends a second after that of the other.
+            await asyncio.sleep(3)
+            # So that its time ends three seconds after that of the other.
             yield Request(f"{self.base}p/20", callback=self.follows)
 
         async def follows(self, response):
@@ -68,7 +68,7 @@ def test_all_workers_of_a_job_take_turns_and_a_page_that_is_cut_off_lets_go(skit
     with served(WebSpec.plain(hosts=1, pages_per_host=40)) as web:
         summary = skitter.json(
             *("crawl", "counter.py", "-a", f"base={web.urls[0]}", "-o", "out.jsonl", "--job", job, *place),
-            *("--per-host", 64, "--set", "callback_seconds=4"),
+            *("--per-host", 64, "--set", "callback_seconds=6"),
         )
     assert summary["state"] == "finished"
     items = skitter.lines("out.jsonl")

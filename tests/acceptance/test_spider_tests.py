@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from rig.processes import HANG_SECONDS
 from skitter import Request, Response, Spider, testing
 from skitter.errors import UsageError
 
@@ -39,7 +40,13 @@ TEST = """
 def run_pytest(folder: Path, *options: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options, "."]
     return subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, check=False, timeout=100, env=os.environ | environment
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=HANG_SECONDS,
+        env=os.environ | environment,
     )
 
 

@@ -19,6 +19,8 @@ from urllib.parse import urlsplit
 import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 
+from rig.processes import HANG_SECONDS
+
 PAGES = 30
 SIZE_BYTES = 4 << 20
 TEXT_BYTES = 60_000
@@ -127,7 +129,7 @@ def disk(request, tmp_path) -> Iterator[FullDisk | ReadOnlyDisk]:
 def crawl(skitter, site, disk):
     """A site and a spider; ``at`` is the request at which the disk fails, once."""
 
-    def answer(seen, handler):
+    def answer(seen, connection):
         if seen.path in crawl_state["at"]:
             crawl_state["at"].discard(seen.path)
             disk.fail()
@@ -223,7 +225,7 @@ def test_an_unfinished_job_on_a_disk_that_failed_meanwhile_is_told_and_goes_on_l
     command = ("crawl", "long.py", "--job", "j", "--frontier", "sqlite:disk/j.db", "-o", "out.jsonl", "-q")
     process = skitter.start(*command)
     crawl["slow"], crawl["wait"] = "/p15", lambda: process.send_signal(signal.SIGINT)
-    process.communicate(timeout=60)
+    process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 130
     before = (skitter.folder / "out.jsonl").read_bytes()
     disk.fail()
@@ -239,7 +241,7 @@ def test_a_lease_that_cannot_be_renewed_ends_its_worker_and_not_its_page(skitter
     """The page does not answer before the crawl has ended."""
     ended = threading.Event()
     crawl["at"].add("/seed")
-    crawl["slow"], crawl["wait"] = "/seed", lambda: ended.wait(90)
+    crawl["slow"], crawl["wait"] = "/seed", lambda: ended.wait(HANG_SECONDS)
     skitter.write("long.py", SPIDER.format(base=site.base, pages=0))
     command = ("crawl", "long.py", "--job", "j", "--frontier", "sqlite:disk/j.db", "-o", "out.jsonl", "-q")
     complains(skitter, disk, *command)

@@ -7,12 +7,10 @@ import json
 import os
 import pty
 import re
-import select
-import subprocess
-import sys
-import time
-from pathlib import Path
+import threading
 from typing import Any
+
+from rig.processes import HANG_SECONDS
 
 EVIL = (
     "\x1b]52;c;RVZJTA==\x07",  # puts text into the clipboard
@@ -59,7 +57,33 @@ SPIDER = """
 """
 
 
-def _site(site: Any) -> None:
+class Drawings:
+    """Counts how often the live display of a command is drawn on its terminal; servers wait for it."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._count = 0
+        self._is_watched = False
+
+    def watched(self, *, is_watched: bool) -> None:
+        with self._changed:
+            self._is_watched = is_watched
+            self._count = 0
+            self._changed.notify_all()
+
+    def seen(self, count: int) -> None:
+        with self._changed:
+            self._count = count
+            self._changed.notify_all()
+
+    def wait_for(self, more: int) -> None:
+        """Wait until it is drawn so often again; where no display is watched, not at all."""
+        with self._changed:
+            goal = self._count + more
+            self._changed.wait_for(lambda: self._count >= goal or not self._is_watched, HANG_SECONDS)
+
+
+def _site(site: Any, drawings: Drawings) -> None:
     evil = PAYLOAD.encode()
     page = (
         b"<title>"
@@ -73,14 +97,14 @@ def _site(site: Any) -> None:
     header = "".join(character for character in PAYLOAD if character not in "\r\n\0").encode("latin-1", "replace")
 
     def answered(status: bytes, more: bytes) -> Any:
-        def answer(_seen: Any, handler: Any) -> None:
+        def answer(_seen: Any, connection: Any) -> None:
             lines = [
                 b"HTTP/1.1 " + status,
                 b"Content-Length: %d" % len(page),
                 b"Content-Type: text/html; charset=utf-8",
             ]
-            handler.wfile.write(b"\r\n".join([*lines, b"Server: " + header, b"X-Evil: " + header, more, b"", b""][:5]))
-            handler.wfile.write((b"\r\n" + more if more else b"") + b"\r\n\r\n" + page)
+            connection.send(b"\r\n".join([*lines, b"Server: " + header, b"X-Evil: " + header, more, b"", b""][:5]))
+            connection.send((b"\r\n" + more if more else b"") + b"\r\n\r\n" + page)
 
         return answer
 
@@ -89,34 +113,28 @@ def _site(site: Any) -> None:
     site.on("/location", answered(b"302 " + header, b"Location: http://[" + header))
     site.on("/status", answered(b"404 " + header, b""))
 
-    def slow(seen: Any, handler: Any) -> None:
-        time.sleep(1.5)  # so that the display is drawn a few times
-        answered(b"200 OK", b"")(seen, handler)
+    def slow(seen: Any, connection: Any) -> None:
+        drawings.wait_for(3)
+        answered(b"200 OK", b"")(seen, connection)
 
     site.on("/slow", slow)
 
 
-def _on_a_terminal(folder: Path, *words: str) -> str:
+def _on_a_terminal(skitter: Any, *words: str, drawings: Drawings | None = None) -> str:
     """All that a command writes to a terminal of its own."""
+    drawings = drawings or Drawings()
+    drawings.watched(is_watched=True)
     ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "skitter", *words]
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120", "LINES": "40"}
-    process = subprocess.Popen(
-        command, cwd=folder, stdin=theirs, stdout=theirs, stderr=theirs, env=environment, start_new_session=True
-    )
+    process = skitter.start(*words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
     os.close(theirs)
     written = b""
-    deadline = time.monotonic() + 90
     # EIO: the other end was closed.
     with contextlib.suppress(OSError):
-        while time.monotonic() < deadline:
-            ready, _, _ = select.select([ours], [], [], 1)
-            if ready:
-                piece = os.read(ours, 65536)
-                if not piece:
-                    break
-                written += piece
-    process.kill()
+        while piece := os.read(ours, 65536):
+            written += piece
+            drawings.seen(written.count(b"pages/s"))
+    drawings.watched(is_watched=False)
     process.wait()
     os.close(ours)
     return written.decode("utf-8")
@@ -131,10 +149,11 @@ def _harmless(text: str, *, own: bool = False) -> None:
 
 
 def test_a_terminal_shows_and_obeys_nothing(skitter: Any, site: Any) -> None:
-    _site(site)
+    drawings = Drawings()
+    _site(site, drawings)
     skitter.write("evil.py", SPIDER.format(payload=PAYLOAD))
     crawl = ["crawl", "evil.py", "-a", f"base={site.base}", "--job", "j"]
-    shown = _on_a_terminal(skitter.folder, *crawl, "-vv")
+    shown = _on_a_terminal(skitter, *crawl, "-vv", drawings=drawings)
     assert "\x1b[" in shown, "the live display was not drawn: nothing was tested"
     assert "EVIL" in shown
     _harmless(shown, own=True)
@@ -145,15 +164,17 @@ def test_a_terminal_shows_and_obeys_nothing(skitter: Any, site: Any) -> None:
         ["status", "--json"],
         ["why", site.url("/raises")],
     ):
-        _harmless(_on_a_terminal(skitter.folder, *words, "--job", "j"), own=True)
-    printed = _on_a_terminal(skitter.folder, *crawl, "--fresh", "-o", "-", "-q")
+        _harmless(_on_a_terminal(skitter, *words, "--job", "j"), own=True)
+    printed = _on_a_terminal(skitter, *crawl, "--fresh", "-o", "-", "-q")
     assert "EVIL" in printed
     _harmless(printed, own=True)
 
 
 def test_what_a_spider_prints_stands_above_the_live_display(skitter: Any, site: Any) -> None:
-    def answer(_seen: Any, _handler: Any) -> tuple[int, dict[str, str], bytes]:
-        time.sleep(0.2)  # so that the display is drawn a few times
+    drawings = Drawings()
+
+    def answer(_seen: Any, _connection: Any) -> tuple[int, dict[str, str], bytes]:
+        drawings.wait_for(1)
         return 200, {"Content-Type": "text/html"}, b"x"
 
     for number in range(8):
@@ -178,7 +199,8 @@ def test_what_a_spider_prints_stands_above_the_live_display(skitter: Any, site: 
                 os.system("echo ECHOED")
         """,
     )
-    shown = _on_a_terminal(skitter.folder, "crawl", "chatty.py", "-a", f"base={site.base}", "--per-host", "1")
+    words = ("crawl", "chatty.py", "-a", f"base={site.base}", "--per-host", "1")
+    shown = _on_a_terminal(skitter, *words, drawings=drawings)
     assert "pages/s" in shown, "the live display was not drawn: nothing was tested"
     for words in [*(f"PRINTED {number}" for number in range(8)), "WRITTEN", "ECHOED"]:
         before = [shown[: found.start()] for found in re.finditer(words, shown)]
@@ -189,7 +211,7 @@ def test_what_a_spider_prints_stands_above_the_live_display(skitter: Any, site: 
 
 
 def test_a_line_in_a_pipe_or_a_log_is_one_line(skitter: Any, site: Any) -> None:
-    _site(site)
+    _site(site, Drawings())
     skitter.write("evil.py", SPIDER.format(payload=PAYLOAD))
     crawl = ["crawl", "evil.py", "-a", f"base={site.base}", "--job", "j", "-o", "out.jsonl", "-o", "out.csv", "-vv"]
     text = skitter.run(*crawl, "--log-format", "text")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import signal
 import subprocess
 from collections import Counter
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from rig.soak import chance_of
 from skitter.testing.web import ServedWeb, WebSpec, served
 from skitter.testing.web_traps import KINDS, SESSION_PAGES
 
@@ -121,7 +121,7 @@ def is_over(skitter: Any) -> bool:
 
 def under_kills(skitter: Any, seed: int, kills: int) -> None:
     """All processes at once, at random moments; the signs of a worker that dies are lost, what was counted is not."""
-    chance = random.Random(seed)
+    chance = chance_of(seed)
     kinds = ("session", "same", "maze")
     with served(GOOD.replace(traps=kinds, latency_seconds=0.005)) as web:
         arguments = command(web, *STRICT)

@@ -14,6 +14,8 @@ from typing import Any, Self
 
 import pytest
 
+from rig.processes import HANG_SECONDS
+
 PAGES = Path(__file__).resolve().parents[2] / "docs" / "tutorial"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 BOOKS = 200
@@ -82,7 +84,7 @@ class Tutorial:
         self.end(command, self.start(command))
 
     def end(self, command: str, process: subprocess.Popen[str], before: str = "") -> None:
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=HANG_SECONDS)
         assert process.returncode == 0, f"{command}\n{out}\n{err}"
         self.printed.append((command, before + out))
 
@@ -138,7 +140,8 @@ def test_first_cluster_finishes_after_one_of_its_nodes_was_killed(
     # Other tests use the same Redis: the job has a name of its own there.
     replaced = {
         "http://127.0.0.1:8600": shop,
-        "--job shop": f"--job {job}",
+        "status shop": f"status {job}",
+        "worker shop": f"worker {job}",
         "-O books.jsonl": f"-O books.jsonl --job {job}",
         "redis://127.0.0.1:6379": redis,
     }

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import skitter as package
+from rig.processes import HANG_SECONDS
 from skitter.testing.web import WebSpec, served
 
 SLOW = WebSpec.plain(hosts=2, pages_per_host=40)
@@ -63,8 +64,8 @@ def test_two_versions_with_one_format_complete_a_job_together_and_say_so(skitter
         while "job.other_version" not in (line := joined.stderr.readline()):
             assert line, "it says nothing of another version"
         skitter.run("resume", *place)
-        _, error = crawl.communicate(timeout=100)
-        joined.communicate(timeout=100)
+        _, error = crawl.communicate(timeout=HANG_SECONDS)
+        joined.communicate(timeout=HANG_SECONDS)
         expected = web.expected()
     assert crawl.returncode == 0, error
     assert joined.returncode == 0
@@ -104,7 +105,7 @@ def test_a_program_of_another_format_does_not_disturb_a_crawl_that_runs(skitter,
         for joining in (("worker", *place), command):
             assert "an older skitter" in skitter.run(*joining, code=3, env=environment).stderr
         skitter.run("resume", *place)
-        _, error = crawl.communicate(timeout=100)
+        _, error = crawl.communicate(timeout=HANG_SECONDS)
         expected = web.expected()
     assert crawl.returncode == 0, error
     assert sum(urls_of(skitter).values()) == len(urls_of(skitter)) == len(expected.done)

@@ -7,16 +7,15 @@ import os
 import pty
 import re
 import signal
-import subprocess
-import time
 from typing import Any
+
+from rig.processes import HANG_SECONDS
 
 
 def read_terminal(ours: int, process: Any) -> str:
     """All that a command writes to its terminal until it ends."""
     written = b""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+    while True:
         try:
             piece = os.read(ours, 65536)
         except OSError:  # the other end was closed
@@ -24,7 +23,7 @@ def read_terminal(ours: int, process: Any) -> str:
         if not piece:
             break
         written += piece
-    process.wait(timeout=30)
+    process.wait(HANG_SECONDS)
     os.close(ours)
     return written.decode()
 
@@ -38,29 +37,29 @@ def test_a_job_is_watched_until_it_ends(skitter: Any, site: Any, until: Any) -> 
     blocks = skitter.start("status", "--job", "j", "--watch", 0.2)
     lines = skitter.start("status", "--job", "j", "--watch", 0.2, "--json")
     ours, theirs = pty.openpty()
-    command = [*skitter.python, "-m", "skitter", "status", "--job", "j", "--watch", "0.2"]
     environment = os.environ | {"TERM": "xterm", "COLUMNS": "60", "LINES": "12"}
-    drawn = subprocess.Popen(command, cwd=skitter.folder, stdin=theirs, stdout=theirs, stderr=theirs, env=environment)
+    on_terminal = {"stdin": theirs, "stdout": theirs, "stderr": theirs, "env": environment}
+    drawn = skitter.start("status", "--job", "j", "--watch", 0.2, **on_terminal)
     interrupted = skitter.start("status", "--job", "j", "--watch", "--json")
     os.close(theirs)
     assert interrupted.stdout is not None
     assert json.loads(interrupted.stdout.readline())["state"] == "running"
     interrupted.send_signal(signal.SIGINT)
-    interrupted.communicate(timeout=30)
+    interrupted.communicate(timeout=HANG_SECONDS)
     assert interrupted.returncode == 130
     seen = len(site.paths())
     until(lambda: len(site.paths()) > seen + 5, crawl)
     skitter.run("stop", "--job", "j")
-    crawl.communicate(timeout=60)
+    crawl.communicate(timeout=HANG_SECONDS)
 
-    printed, errors = blocks.communicate(timeout=60)
+    printed, errors = blocks.communicate(timeout=HANG_SECONDS)
     assert (blocks.returncode, errors) == (0, "")
     states = re.findall(r"^state +(.*)$", printed, re.MULTILINE)
     assert len(states) >= 3
     assert "running" in states[0]
     assert "stopped by command" in states[-1]
     assert "\x1b" not in printed
-    printed, _ = lines.communicate(timeout=60)
+    printed, _ = lines.communicate(timeout=HANG_SECONDS)
     reports = [json.loads(line) for line in printed.splitlines()]
     assert [reports[0]["state"], reports[-1]["state"]] == ["running", "stopped"]
     assert reports[0]["done"] < reports[-1]["done"]

@@ -9,31 +9,11 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from skitter.frontier.contract import Frontier
-from skitter.frontier.http import http_frontier
-from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.client import RedisServer
-from skitter.frontier.sqlite import sqlite_frontier
-from skitter.redis_driver.address import parse_address
+from rig.contract_stores import MasterContractStore
 from skitter.testing.clock import FakeClock
 from skitter.testing.contract import ContractStore, EveryCall, FrontierContract
-from skitter.web.server import MasterServer, ServerConfig
-from skitter.web.stores import Store
-
-
-class HttpContractStore(ContractStore):
-    """Each client has connections of its own, and all go through one master."""
-
-    def __init__(self, url: str, clock: FakeClock) -> None:
-        super().__init__()
-        self._url = url
-        self._clock = clock
-
-    def connect(self, job: str) -> Frontier:
-        return http_frontier(self._url, job)
-
-    def advance(self, seconds: float) -> None:
-        self._clock.advance(seconds)
+from skitter.testing.frontiers import serve
+from skitter.testing.redis_jobs import empty_redis
 
 
 class OverSqlite:
@@ -41,10 +21,9 @@ class OverSqlite:
 
     @pytest_asyncio.fixture
     async def store(self, tmp_path: Path) -> AsyncIterator[ContractStore]:
-        clock, path = FakeClock(), tmp_path / "frontier.db"
-        served = Store("main", f"sqlite:{path}", lambda job: sqlite_frontier(path, job, clock=clock.of_store()))
-        async with MasterServer(ServerConfig(port=0), [served]).listening() as master:
-            store = HttpContractStore(master.url, clock)
+        clock = FakeClock()
+        async with serve(f"sqlite:{tmp_path / 'frontier.db'}", clock) as master_url:
+            store = MasterContractStore(master_url, clock)
             yield store
             await store.close()
 
@@ -65,13 +44,10 @@ class TestHttpFrontierOverRedis(FrontierContract):
     @pytest_asyncio.fixture
     async def store(self, services: Any) -> AsyncIterator[ContractStore]:
         url = services.need("redis")["url"]
-        server = RedisServer(parse_address(url))
-        await server.command("FLUSHALL")
-        await server.close()
+        await empty_redis(url)
         clock = FakeClock()
-        served = Store("main", url, lambda job: redis_frontier(url, job, clock=clock))
-        async with MasterServer(ServerConfig(port=0), [served]).listening() as master:
-            store = HttpContractStore(master.url, clock)
+        async with serve(url, clock) as master_url:
+            store = MasterContractStore(master_url, clock)
             store.keeps_history = False
             store.history_reason = "a request that is done leaves nothing but its identity in memory"
             yield store

@@ -8,25 +8,8 @@ from typing import ClassVar
 import pytest
 import pytest_asyncio
 
-from skitter.frontier.contract import Frontier
-from skitter.frontier.memory import MemoryStore, memory_frontier
-from skitter.testing.clock import FakeClock
+from rig.contract_stores import MemoryContractStore
 from skitter.testing.contract import ContractStore, EveryCall, FrontierContract
-
-
-class MemoryContractStore(ContractStore):
-    """One store in this process."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._clock = FakeClock()
-        self._store = MemoryStore(self._clock.of_store())
-
-    def connect(self, job: str) -> Frontier:
-        return memory_frontier(job, self._store)
-
-    def advance(self, seconds: float) -> None:
-        self._clock.advance(seconds)
 
 
 @pytest_asyncio.fixture
@@ -49,15 +32,21 @@ class BloomMemoryStore(MemoryContractStore):
     ended_state = "maybe-seen"
 
 
-@pytest.mark.repeats(core=EveryCall)
-class TestMemoryWithBloomFilter(FrontierContract):
-    """All of it."""
-
+class WithBloomFilter:
     @pytest_asyncio.fixture
     async def store(self) -> AsyncIterator[ContractStore]:
         store = BloomMemoryStore()
         yield store
         await store.close()
+
+
+class TestCallsWithBloomFilter(WithBloomFilter, EveryCall):
+    """Every call."""
+
+
+@pytest.mark.soak  # the same rules
+class TestMemoryWithBloomFilter(WithBloomFilter, FrontierContract):
+    """All of it."""
 
 
 class ExpiringMemoryStore(MemoryContractStore):
@@ -67,12 +56,18 @@ class ExpiringMemoryStore(MemoryContractStore):
     keeps_history = False
 
 
-@pytest.mark.repeats(core=EveryCall)
-class TestMemoryThatForgets(FrontierContract):
-    """All of it."""
-
+class ThatForgets:
     @pytest_asyncio.fixture
     async def store(self) -> AsyncIterator[ContractStore]:
         store = ExpiringMemoryStore()
         yield store
         await store.close()
+
+
+class TestCallsThatForget(ThatForgets, EveryCall):
+    """Every call."""
+
+
+@pytest.mark.soak  # the same rules
+class TestMemoryThatForgets(ThatForgets, FrontierContract):
+    """All of it."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import string
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,69 +9,9 @@ from typing import Any, ClassVar
 import pytest
 import pytest_asyncio
 
-from skitter.frontier.contract import Frontier
-from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.client import RedisServer
-from skitter.frontier.redis.lazy_frontier import SHARDS_PER_MASTER
-from skitter.frontier.redis.shards.shard_set import shard_number
-from skitter.model.url import host_key
-from skitter.redis_driver.address import Address, parse_address
-from skitter.testing.clock import FakeClock
+from rig.contract_stores import RedisContractStore, ShardsContractStore, stored_in_redis
 from skitter.testing.contract import ContractStore, EveryCall, FrontierContract
-from skitter.testing.contract.client import url_of
-
-
-class RedisContractStore(ContractStore):
-    """Each client has connections of its own: as separate as two machines."""
-
-    keeps_history = False
-    history_reason = "a request that is done leaves nothing but its identity in memory"
-
-    def __init__(self, url: str) -> None:
-        super().__init__()
-        self._url = url
-        self._clock = FakeClock()
-
-    def connect(self, job: str) -> Frontier:
-        return redis_frontier(self._url, job, clock=self._clock)
-
-    def advance(self, seconds: float) -> None:
-        self._clock.advance(seconds)
-
-
-async def emptied(url: str) -> None:
-    """Every node of it."""
-    address = parse_address(url)
-    places = address.hosts if address.cluster else [None]
-    for place in places:
-        server = RedisServer(Address(hosts=(place,)) if place else address)
-        await server.command("FLUSHALL")
-        await server.close()
-
-
-class ShardsContractStore(RedisContractStore):
-    """A job in shards."""
-
-    order_across_hosts = False
-    order_reason = "shards take turns: which of two equal hosts is served first is known inside a shard only"
-    shares_work = False
-    hands_out_sessions = False
-    sessions_reason = "a shard does not know what other shards use a session for"
-    sharing_reason = "a shard does not know what a worker that is short there has got from the others"
-
-    def together(self, count: int) -> list[str]:
-        shards = 3 if "shards=3" in self._url else SHARDS_PER_MASTER * 3
-        places: list[list[str]] = [[] for _ in range(shards)]
-        for name in string.digits + string.ascii_lowercase:
-            places[shard_number(host_key(url_of(name)), shards)].append(name)
-        return max(places, key=len)[:count]
-
-
-async def stored_in(url: str, kind: type[RedisContractStore] = RedisContractStore) -> AsyncIterator[ContractStore]:
-    await emptied(url)
-    store = kind(url)
-    yield store
-    await store.close()
+from skitter.testing.redis_jobs import RawRedis, empty_redis
 
 
 class TestRedisFrontier(FrontierContract):
@@ -80,7 +19,7 @@ class TestRedisFrontier(FrontierContract):
 
     @pytest_asyncio.fixture
     async def store(self, services: Any) -> AsyncIterator[ContractStore]:
-        async for store in stored_in(services.need("redis")["url"]):
+        async for store in stored_in_redis(services.need("redis")["url"]):
             yield store
 
 
@@ -89,7 +28,7 @@ class OnOldestRedis:
 
     @pytest_asyncio.fixture
     async def store(self, services: Any) -> AsyncIterator[ContractStore]:
-        async for store in stored_in(services.need("redis-6.2")["url"]):
+        async for store in stored_in_redis(services.need("redis-6.2")["url"]):
             yield store
 
 
@@ -116,22 +55,22 @@ class TestOrdinaryUserFrontier(FrontierContract):
     async def store(self, services: Any) -> AsyncIterator[ContractStore]:
         url = services.need("redis")["url"]
         rules = documented_rules()
-        server = RedisServer(parse_address(url))
+        server = RawRedis(url)
         await server.command(*[">secret" if word == ">PASSWORD" else word for word in rules])
         await server.close()
-        await emptied(url)
+        await empty_redis(url)
         store = RedisContractStore(url.replace("://", f"://{rules[2]}:secret@"))
         yield store
         await store.close()
 
 
-@pytest.mark.repeats(core=EveryCall)
+@pytest.mark.soak  # TestCallsToRedisCluster has every call to shards
 class TestRedisShards(FrontierContract):
     """All of it, with a job in three shards on one server."""
 
     @pytest_asyncio.fixture
     async def store(self, services: Any) -> AsyncIterator[ContractStore]:
-        async for store in stored_in(services.need("redis")["url"] + "?shards=3", ShardsContractStore):
+        async for store in stored_in_redis(services.need("redis")["url"] + "?shards=3", ShardsContractStore):
             yield store
 
 
@@ -168,7 +107,7 @@ class TestRedisWithBloomFilter(FrontierContract):
 
     @pytest_asyncio.fixture
     async def store(self, services: Any) -> AsyncIterator[ContractStore]:
-        async for store in stored_in(services.need("redis")["url"], BloomRedisStore):
+        async for store in stored_in_redis(services.need("redis")["url"], BloomRedisStore):
             yield store
 
 
@@ -178,7 +117,7 @@ class TestRedisShardsWithBloomFilters(FrontierContract):
 
     @pytest_asyncio.fixture
     async def store(self, services: Any) -> AsyncIterator[ContractStore]:
-        async for store in stored_in(services.need("redis")["url"] + "?shards=3", BloomShardsStore):
+        async for store in stored_in_redis(services.need("redis")["url"] + "?shards=3", BloomShardsStore):
             yield store
 
 
@@ -188,7 +127,7 @@ class TestRedisThatForgets(FrontierContract):
 
     @pytest_asyncio.fixture
     async def store(self, services: Any) -> AsyncIterator[ContractStore]:
-        async for store in stored_in(services.need("redis")["url"], ExpiringRedisStore):
+        async for store in stored_in_redis(services.need("redis")["url"], ExpiringRedisStore):
             yield store
 
 
@@ -198,7 +137,7 @@ class TestRedisShardsThatForget(FrontierContract):
 
     @pytest_asyncio.fixture
     async def store(self, services: Any) -> AsyncIterator[ContractStore]:
-        async for store in stored_in(services.need("redis")["url"] + "?shards=3", ExpiringShardsStore):
+        async for store in stored_in_redis(services.need("redis")["url"] + "?shards=3", ExpiringShardsStore):
             yield store
 
 
@@ -207,7 +146,7 @@ class OnRedisCluster:
 
     @pytest_asyncio.fixture
     async def store(self, services: Any) -> AsyncIterator[ContractStore]:
-        async for store in stored_in(services.need("redis-cluster")["url"], ShardsContractStore):
+        async for store in stored_in_redis(services.need("redis-cluster")["url"], ShardsContractStore):
             yield store
 
 
@@ -215,7 +154,7 @@ class TestCallsToRedisCluster(OnRedisCluster, EveryCall):
     """Every call, and so every script."""
 
 
-@pytest.mark.soak  # TestRedisShards has the rules of shards
+@pytest.mark.soak  # the same scripts
 class TestRedisClusterFrontier(OnRedisCluster, FrontierContract):
     """All of it."""
 
@@ -226,5 +165,5 @@ class TestRedisSentinelFrontier(FrontierContract):
 
     @pytest_asyncio.fixture
     async def store(self, services: Any) -> AsyncIterator[ContractStore]:
-        async for store in stored_in(services.need("redis-sentinel")["url"]):
+        async for store in stored_in_redis(services.need("redis-sentinel")["url"]):
             yield store

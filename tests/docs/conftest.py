@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import subprocess
-import sys
+import tempfile
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from rig.processes import ForkedProcess
 
 
 @pytest.fixture(scope="session")
 def demo_address() -> Iterator[str]:
     """HOST:PORT of a ``skitter demo``."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "skitter", "demo", "--bind", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
-    )
+    process = ForkedProcess("skitter", ["demo", "--bind", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
         address = process.stdout.readline().strip().removeprefix("http://").rstrip("/")
@@ -23,3 +26,11 @@ def demo_address() -> Iterator[str]:
     finally:
         process.terminate()
         process.communicate()
+
+
+@pytest.fixture
+def port_of_serve() -> Iterator[None]:
+    """Keep other pages from the port where ``skitter serve`` listens by default, also those of another process."""
+    with Path(tempfile.gettempdir(), f"skitter-docs-{os.getuid()}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

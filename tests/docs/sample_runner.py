@@ -11,11 +11,17 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from sample_blocks import SERVERS, Block
 
-BLOCK_SECONDS = 60.0
+from rig.processes import SERVER, SKITTER_COMMAND, ForkedProcess
+
+BLOCK_SECONDS = 100.0
+"""After this time a block counts as one that hangs."""
 SHOWN_OUTPUT = 3000
 REFUSED = "apt apt-get docker helm kubectl pip pip3 sudo systemctl".split()
 """Commands that change the machine: a block with one of them is not run."""
@@ -31,8 +37,12 @@ _SKITTER = """\
 #!/bin/sh
 # The tests have a demo site already; another one takes a free port.
 if [ "$1" = demo ] && [ "$#" = 1 ]; then set -- demo --bind 127.0.0.1:0; fi
-exec {python} -m skitter "$@"
+exec {python} -I -S {program} {socket} "$@"
 """
+
+
+Start = Callable[..., "subprocess.Popen[Any]"]
+"""Starts a process with the options of ``subprocess.Popen``."""
 
 
 class BlockFailedError(Exception):
@@ -53,7 +63,8 @@ class PageRun:
         for made in (self.folder, self._state, programs):
             made.mkdir()
         (self._state / "folder").write_text(str(self.folder))
-        _write_program(programs / "skitter", _SKITTER.format(python=sys.executable))
+        told = {"python": sys.executable, "program": SKITTER_COMMAND, "socket": SERVER.path()}
+        _write_program(programs / "skitter", _SKITTER.format(**told))
         for name in REFUSED:
             _write_program(
                 programs / name, f"#!/bin/sh\necho 'write <!-- not run: ... -->: it calls {name}' >&2\nexit 64\n"
@@ -83,11 +94,11 @@ class PageRun:
         elif block.is_run:
             self.check_files()
             if block.language == "bash":
-                self._finish(block, ["bash", "-c", _PROLOGUE + code])
+                self._finish(block, lambda **options: subprocess.Popen(["bash", "-c", _PROLOGUE + code], **options))
             else:
                 script = self._state / f"line-{block.line}.py"
                 script.write_text(code)
-                self._finish(block, [sys.executable, str(script)])
+                self._finish(block, partial(ForkedProcess, str(script), []))
 
     def check_files(self) -> None:
         """Import the Python files that were written since the last call."""
@@ -95,7 +106,7 @@ class PageRun:
         if files:
             # A page may show one file several times, as it grows: what is there now is imported, once.
             paths = dict.fromkeys(str(path) for _, path in files)
-            ended = self._start([sys.executable, str(Path(__file__).with_name("import_files.py")), *paths])
+            ended = self._start(partial(ForkedProcess, str(Path(__file__).with_name("import_files.py")), [*paths]))
             if ended.returncode:
                 lines = ", ".join(str(line) for line, _ in files)
                 raise BlockFailedError(f"{lines}: a file cannot be imported\n{ended.stdout[-SHOWN_OUTPUT:]}")
@@ -103,8 +114,8 @@ class PageRun:
     def _place(self) -> Path:
         return Path((self._state / "folder").read_text().strip())
 
-    def _finish(self, block: Block, command: list[str]) -> None:
-        ended = self._start(command)
+    def _finish(self, block: Block, start: Start) -> None:
+        ended = self._start(start)
         has_failed = ended.returncode != 0
         if has_failed != ("fails" in block.marks):
             wanted = "it must fail" if "fails" in block.marks else "it must not fail"
@@ -112,12 +123,11 @@ class PageRun:
                 f"{block.line}: exit status {ended.returncode}, {wanted}\n{ended.stdout[-SHOWN_OUTPUT:]}"
             )
 
-    def _start(self, command: list[str]) -> subprocess.CompletedProcess[str]:
+    def _start(self, start: Start) -> subprocess.CompletedProcess[str]:
         output = self._state / "output"
         # Not a pipe: what runs in the background would hold it open.
         with output.open("w") as out:
-            process = subprocess.Popen(
-                command,
+            process = start(
                 cwd=self._place(),
                 env=self._environment | {"PYTHONPATH": os.pathsep.join(_import_paths(self._place()))},
                 stdin=subprocess.DEVNULL,
@@ -131,7 +141,7 @@ class PageRun:
                 out.write(f"\nnot at its end after {BLOCK_SECONDS:g} seconds\n")
             finally:
                 _kill_group(process)
-        return subprocess.CompletedProcess(command, process.returncode, output.read_text(errors="replace"))
+        return subprocess.CompletedProcess(process.args, process.returncode, output.read_text(errors="replace"))
 
 
 def _import_paths(folder: Path) -> list[str]:
@@ -139,7 +149,7 @@ def _import_paths(folder: Path) -> list[str]:
     return [str(folder), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
 
 
-def _kill_group(process: subprocess.Popen[bytes]) -> None:
+def _kill_group(process: subprocess.Popen[Any]) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -10,9 +10,11 @@ from sample_blocks import SERVERS, Block, blocks_of, violations
 from sample_runner import BlockFailedError, PageRun
 
 if TYPE_CHECKING:
-    from conftest import Services
+    from rig.services import Services
 
 ROOT = Path(__file__).resolve().parents[2]
+SERVER_PORT = ":8601"
+"""Where ``skitter serve`` listens if nothing else is said: pages that show it run one at a time."""
 
 
 def pages() -> list[str]:
@@ -33,6 +35,8 @@ def _problems_of_run(name: str, text: str, folder: Path, request: pytest.Fixture
     blocks = blocks_of(text)
     if not any(block.is_run for block in blocks):
         return []
+    if any(SERVER_PORT in block.code for block in blocks):
+        request.getfixturevalue("port_of_serve")
     demo = request.getfixturevalue("demo_address")
     run = PageRun(folder, demo=demo, servers=_servers(blocks, request))
     try:

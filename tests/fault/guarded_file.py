@@ -12,7 +12,7 @@ import os
 import random
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,7 +48,7 @@ class GuardedFile:
 
     def begin(self, token: int) -> int:
         """Show a token, and read the count."""
-        with self._exclusive():
+        with self.exclusive():
             state = self.look()
             if token < state.token:
                 raise RefusedError(f"{token} after {state.token}")
@@ -56,7 +56,7 @@ class GuardedFile:
             return state.count
 
     def write(self, token: int, count: int) -> None:
-        with self._exclusive():
+        with self.exclusive():
             state = self.look()
             if token < state.token or token == state.written:
                 raise RefusedError(f"{token} after {state.token}")
@@ -68,6 +68,13 @@ class GuardedFile:
             file.seek(max(0, file.seek(0, os.SEEK_END) - 500))
             return _parse(file.read().splitlines()[-1])
 
+    def is_free(self) -> bool:
+        """Whether no process is in it."""
+        with self._path.with_suffix(".guard").open("w") as guard, suppress(BlockingIOError):
+            fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        return False
+
     def writes(self) -> list[tuple[int, int]]:
         """Token and count of each write, in their order."""
         states = map(_parse, self._path.read_bytes().splitlines())
@@ -78,7 +85,8 @@ class GuardedFile:
             file.write(" ".join(map(str, state)).encode() + b"\n")
 
     @contextmanager
-    def _exclusive(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
+        """Keep every other process from changing it."""
         with self._path.with_suffix(".guard").open("w") as guard:
             fcntl.flock(guard, fcntl.LOCK_EX)
             yield

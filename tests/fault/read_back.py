@@ -6,11 +6,16 @@ import csv
 import gzip
 import io
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet
-from backports import zstd
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
 
 
 def content(path: Path) -> bytes:

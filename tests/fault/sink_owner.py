@@ -2,9 +2,9 @@
 
     python sink_owner.py FRONTIER TABLE OWNER
 
-Ownerships last a second here. Prints a letter as it goes: ``w`` waiting for the ownership, ``o`` opened, ``.`` one
-batch delivered, ``l`` lost to another process, ``d`` done. The table keeps one row for each key, as databases do, and
-a log of every write.
+Ownerships last four seconds here, far longer than a busy machine holds a process up. Prints a letter as it goes: ``w``
+waiting for the ownership, ``o`` opened, ``.`` one batch delivered, ``l`` lost to another process, ``d`` done. The table
+keeps one row for each key, as databases do, and a log of every write.
 """
 
 from __future__ import annotations
@@ -15,21 +15,16 @@ import sqlite3
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
-from skitter.delivery import sink_runner
-from skitter.delivery.runner import Delivery
 from skitter.errors import SinkError
-from skitter.frontier.rules import outbox
-from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.item import Item
 from skitter.model.job import SinkProgress
+from skitter.testing.frontiers import open_frontier
+from skitter.testing.outputs import Delivery, shorten_ownership
 
-outbox.SINK_OWNER_SECONDS = 1.0
-sink_runner.KEEP_SECONDS = 0.3
-sink_runner.STALE_SECONDS = 0.5
+shorten_ownership(owner_seconds=4.0, keep_seconds=0.5, stale_seconds=2.0)
 BATCH = 5
 WRITE_SECONDS = 0.01
 """Of a batch: long enough to be met in the middle."""
@@ -75,7 +70,7 @@ class Table:
 
 
 async def main(frontier_path: str, table: str, owner: str) -> None:
-    frontier = sqlite_frontier(Path(frontier_path), "books")
+    frontier = open_frontier(f"sqlite:{frontier_path}", "books")
     delivery = Delivery(frontier, [Table(table, owner)], owner, BATCH)
     try:
         while True:

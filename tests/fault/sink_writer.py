@@ -2,7 +2,8 @@
 
     python sink_writer.py FRONTIER TARGET BATCH
 
-Prints a letter as it goes: ``o`` opened, ``.`` one batch delivered, ``f`` about to finish, ``d`` done.
+Prints a letter as it goes: ``o`` opened, ``.`` one batch delivered, ``f`` about to finish, ``d`` done. It takes a byte
+of its standard input for each batch, as long as that is open.
 """
 
 from __future__ import annotations
@@ -10,13 +11,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from pathlib import Path
 
-from skitter.delivery.runner import Delivery
 from skitter.errors import SkitterError
-from skitter.frontier.sqlite import sqlite_frontier
-from skitter.sinks.file_targets import file_sink
-from skitter.sinks.rejects_file import RejectsFile
+from skitter.testing.frontiers import open_frontier
+from skitter.testing.outputs import Delivery, RejectsFile, file_sink
 
 
 def say(letter: str) -> None:
@@ -24,7 +22,7 @@ def say(letter: str) -> None:
 
 
 async def main(frontier_path: str, target: str, batch: str) -> None:
-    frontier = sqlite_frontier(Path(frontier_path), "books")
+    frontier = open_frontier(f"sqlite:{frontier_path}", "books")
     sink = file_sink(target, overwrite=True, job="books")
     rejects = RejectsFile(f"{target}.rejects.jsonl")
     delivery = Delivery(frontier, [sink], "this machine", int(batch), rejects=lambda _: rejects)
@@ -33,6 +31,7 @@ async def main(frontier_path: str, target: str, batch: str) -> None:
         say("o")
         while await delivery.step():
             say(".")
+            os.read(0, 1)
         say("f")
         await delivery.finish()
         say("d")

@@ -12,8 +12,9 @@ from pathlib import Path
 
 import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
-from rig.node import HOOK
 
+from rig.node import HOOK
+from rig.processes import HANG_SECONDS
 from skitter.model.url import canonical
 from skitter.testing.web import WebSpec, served
 
@@ -30,7 +31,7 @@ def machine(skitter, folder: Path, *command: object, **faults: object) -> subpro
 
 
 def ended(process: subprocess.Popen[str]) -> None:
-    out, error = process.communicate(timeout=100)
+    out, error = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 0, out + error
 
 
@@ -89,7 +90,7 @@ def test_a_machine_that_stays_completes_its_archive_with_each_run(skitter, tmp_p
                 begun = 0
                 while begun != run:  # the other machine may have to complete the run before
                     crawl = machine(skitter, one, "crawl", *web.urls, "-o", "pages.warc.gz", *place, *few, "--json")
-                    begun = json.loads(crawl.communicate(timeout=100)[0])["run"]
+                    begun = json.loads(crawl.communicate(timeout=HANG_SECONDS)[0])["run"]
                 while skitter.json("status", *place)["undelivered"]:
                     time.sleep(0.1)
                 both = pages(one / "pages.warc.gz") + pages(other / "pages.warc.gz")
@@ -110,7 +111,7 @@ def test_an_archive_that_has_every_page_and_was_not_closed_is_completed_by_the_n
         while crawl.poll() is None and not web.log():
             time.sleep(0.01)
         worker = machine(skitter, other, "worker", *place, *few, unclosed=1)
-        worker.communicate(timeout=100)
+        worker.communicate(timeout=HANG_SECONDS)
         assert worker.returncode == -signal.SIGKILL
         ended(crawl)
         assert skitter.json("status", *place)["undelivered"] == 0, "it has every page"
@@ -118,4 +119,6 @@ def test_an_archive_that_has_every_page_and_was_not_closed_is_completed_by_the_n
         # So late that the ownership of the killed process has run out.
         ended(machine(skitter, other, "worker", *place, "-q", clock=40))
         again = machine(skitter, one, *command)
-        assert json.loads(again.communicate(timeout=100)[0])["run"] == 2, "every archive is complete: it begins anew"
+        assert json.loads(again.communicate(timeout=HANG_SECONDS)[0])["run"] == 2, (
+            "every archive is complete: it begins anew"
+        )

@@ -9,7 +9,6 @@ import contextlib
 import itertools
 import json
 import os
-import random
 import signal
 import threading
 import time
@@ -18,16 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rig.browser_sites import (
-    Answer,
-    Site,
-    browser_folders,
-    browser_processes,
-    descendants,
-    html,
-    processes_with,
-    until,
-)
+
+from rig.browser_sites import browser_folders, browser_processes, descendants, html, processes_with, until
+from rig.soak import chance_of
+from rig.web import Seen, Site, Whole
+from rig.web_connection import Connection
 
 SPIDER = """
 from skitter import Request, Spider
@@ -95,21 +89,23 @@ def memory(root: int) -> int:
 )
 def test_every_page_once_whatever_is_killed(skitter: Any, site: Site, pages: int, kills: int) -> None:
     skitter.write("pages.py", SPIDER)
-    chosen = random.Random(pages)
+    chosen = chance_of(pages)
     at = set(chosen.sample(range(5, pages), kills))
     killed: list[str] = []
     asked, turn = itertools.count(), threading.Lock()
 
-    def kill_and_answer(_request: Any) -> Answer:
+    def kill_and_answer(_seen: Seen, _: Connection) -> Whole:
         with turn:
             number = next(asked)
             if len(killed) < sum(1 for place in at if place <= number):
-                # Mostly the browser itself; now and then its guardian, or one page's own process. Where there is none,
-                # because it was killed a moment ago, at the next request.
-                kind = chosen.choices(["main", "guardian", "renderer"], [3, 1, 1])[0]
-                with contextlib.suppress(IndexError, ProcessLookupError):
-                    os.kill(chosen.choice(victims(crawl.pid)[kind]), signal.SIGKILL)
-                    killed.append(kind)
+                # Mostly the browser itself; now and then its guardian, or one page's own process. The request of a
+                # browser that was killed a moment ago may find none of them: then at the next request.
+                found = victims(crawl.pid)
+                kinds = chosen.choices(["main", "guardian", "renderer"], [3, 1, 1], k=20)
+                for kind in [kind for kind in kinds if found[kind]][:1]:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(chosen.choice(found[kind]), signal.SIGKILL)
+                        killed.append(kind)
         return html(PAGE)
 
     site.answers["*"] = kill_and_answer
@@ -155,7 +151,7 @@ def test_nothing_is_left_of_the_browsers_of_a_worker_that_is_killed(skitter: Any
         "crawl", "pages.py", "-a", f"site={site.url('/')}", "-a", "pages=4", "--workers", "1", stdout=-3, stderr=-3
     )
     try:
-        assert until(lambda: len(site.paths()) >= 3 and victims(crawl.pid)["renderer"], 60)
+        assert until(lambda: len(site.asked()) >= 3 and victims(crawl.pid)["renderer"], 60)
         if is_hung:
             for pid in victims(crawl.pid)["main"]:
                 os.kill(pid, signal.SIGSTOP)

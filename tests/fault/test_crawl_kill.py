@@ -5,13 +5,9 @@ Once for each kind of file. Every page of the synthetic web has four items; an a
 
 from __future__ import annotations
 
-import os
-import random
 import re
-import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from pathlib import Path
 
@@ -19,65 +15,46 @@ import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from read_back import records
 
+from rig.killed_crawl import by_chance, expected_items, kills_at, parts_crawl, under_kills
+from rig.soak import chance_of
+from rig.watched_web import WatchedWeb, watched
 from skitter.model.url import canonical
-from skitter.testing.web import ServedWeb, WebSpec, served
+from skitter.testing.web import WebSpec
 
-SPIDER = """
-from skitter import Spider
-
-class Four(Spider):
-    name = "four"
-
-    def parse(self, response):
-        for place in range(4):
-            yield {"id": f"{response.url} {place}", "price": place / 4, "text": "x" * 400}
-        yield response.links()
-"""
-ITEMS = [
-    "out.jsonl",
-    "parts/{part}.parquet?part_bytes=60000",
-    # test_sink_kill.py kills the writer of each.
-    *(pytest.param(name, marks=pytest.mark.soak) for name in ("out.jsonl.zst", "out.csv.gz", "out.parquet")),
-]
+ITEMS = ["out.jsonl", "parts/{part}.parquet?part_bytes=60000", "out.jsonl.zst", "out.csv.gz", "out.parquet"]
 ARCHIVES = ["pages.warc.gz", "pages/{worker}-{part}.warc.gz?part_bytes=60000"]
 REPORTS = Path(__file__).resolve().parents[2] / "build" / "fault-report"
-SLICE = (120, 3)
-PER_HOST = 4
-DELAY_SECONDS = 0.3
-"""At most, between an instant that was reached and its fault."""
-FULL = pytest.param((1250, 20), marks=[pytest.mark.soak, pytest.mark.timeout(900)])
+FEW, MANY = (40, 2), (5000, 20)
+"""Pages and kills."""
+in_full = (pytest.mark.soak, pytest.mark.timeout(900))
 
 
-def web_of(pages_per_host: int) -> WebSpec:
-    """So slow that what is left at the last instant takes longer than its fault: whoever starts a crawl again that
-    is over begins another run, which writes everything once more."""
-    return WebSpec.plain(hosts=4, pages_per_host=pages_per_host, latency_seconds=0.05)
+def short_and_in_full(short: str, targets: list[str]) -> pytest.MarkDecorator:
+    """One target is killed a few times in every run of the tests, and all of them many times in the soak."""
+    full = [pytest.param(target, MANY, marks=in_full) for target in targets]
+    return pytest.mark.parametrize(("target", "size"), [(short, FEW), *full])
 
 
-def crawl_with_kills(skitter, web: ServedWeb, target: str, pages: int, kills: int, chance: random.Random) -> None:
-    skitter.write("four.py", SPIDER.replace('name = "four"', f'name = "four"\n    start_urls = {list(web.urls)!r}'))
-    command = ("crawl", "four.py", "-o", target, "--workers", 2, "--per-host", PER_HOST, "--ignore-robots", "-q")
-    least_left = pages / (kills + 1)
-    assert least_left / (len(web.urls) * PER_HOST / web.spec.latency_seconds) > DELAY_SECONDS
-    for killed in range(kills):
-        # Instants are spread over the crawl: each comes when so many pages were asked for.
-        goal = pages * (killed + chance.random()) / (kills + 1)
-        with skitter.start(*command, stdout=subprocess.DEVNULL) as crawl:
-            while crawl.poll() is None and len(web.log()) < goal:
-                time.sleep(0.01)  # the instant of the fault; nothing else waits for it
-            time.sleep(chance.random() * DELAY_SECONDS)
-            assert crawl.poll() is None, "it was over before it was killed often enough"
-            os.killpg(crawl.pid, signal.SIGKILL)
-    skitter.run(*command)
+def crawl_with_kills(skitter, web: WatchedWeb, target: str, size: tuple[int, int]) -> None:
+    pages, kills = size
+    crawl = parts_crawl(skitter, web, target, "--workers", 2, "--ignore-robots", "-q")
+    moments = by_chance(chance_of(f"{target} {kills}"), kills, pages)
+    under_kills(crawl, web.gate, kills_at(moments, crawl.kill))
 
 
-def report(target: str, kills: int, expected: Counter[str], found: Counter[str]) -> None:
+def web_of(size: tuple[int, int]) -> WebSpec:
+    return WebSpec.plain(hosts=4, pages_per_host=size[0] // 4, latency_seconds=0.01)
+
+
+def report(target: str, size: tuple[int, int], expected: Counter, found: Counter) -> None:
     """Of a run in full."""
-    missing, doubled = (expected - found).total(), (found - expected).total()
-    REPORTS.mkdir(parents=True, exist_ok=True)
-    (REPORTS / f"file-{re.sub(r'[^a-z]+', '-', target)}-soak.txt").write_text(
-        f"kill -9 of the crawl x{kills}, {target}: {found.total()} records, missing {missing}, doubled {doubled}\n"
-    )
+    if size != FEW:
+        missing, doubled = (expected - found).total(), (found - expected).total()
+        REPORTS.mkdir(parents=True, exist_ok=True)
+        (REPORTS / f"file-{re.sub(r'[^a-z]+', '-', target)}-soak.txt").write_text(
+            f"kill -9 of the crawl x{size[1]}, {target}: {found.total()} records,"
+            f" missing {missing}, doubled {doubled}\n"
+        )
 
 
 def files_of(folder: Path, target: str) -> list[Path]:
@@ -88,33 +65,26 @@ def files_of(folder: Path, target: str) -> list[Path]:
     return sorted(path.parent.iterdir())
 
 
-@pytest.mark.parametrize("target", ITEMS)
-@pytest.mark.parametrize("size", [SLICE, FULL])
-def test_every_item_is_in_the_file_once(skitter, tmp_path_factory, target, size):
-    pages_per_host, kills = size
-    chance = random.Random(f"{target} {kills}")
-    log = tmp_path_factory.mktemp("web") / "hits"
-    with served(web_of(pages_per_host), log_path=log) as web:
-        crawl_with_kills(skitter, web, target, 4 * pages_per_host, kills, chance)
-        expected = web.expected()
-    found = Counter(record["id"] for path in files_of(skitter.folder, target) for record in records(path))
-    items = Counter(f"{url} {place}" for url in expected.done for place in range(4))
-    assert len(items) == 16 * pages_per_host
-    if size != SLICE:
-        report(target, kills, items, found)
+@short_and_in_full("parts/{part}.parquet?part_bytes=6000", ITEMS)
+def test_every_item_is_in_the_file_once(skitter, target, size):
+    with watched(web_of(size)) as web:
+        crawl_with_kills(skitter, web, target, size)
+        items = expected_items(web)
+    files = files_of(skitter.folder, target)
+    if "{part}" in target:
+        assert len(files) > 1
+    found = Counter((canonical(record["url"]), int(record["part"])) for path in files for record in records(path))
+    assert len(items) == 4 * size[0]
+    report(target, size, items, found)
     assert items - found == Counter(), "missing"
     assert found - items == Counter(), "doubled"
 
 
-@pytest.mark.parametrize("target", ARCHIVES)
-@pytest.mark.parametrize("size", [SLICE, FULL])
-def test_every_page_is_in_the_archive_once(skitter, tmp_path_factory, target, size):
-    pages_per_host, kills = size
-    chance = random.Random(f"{target} {kills}")
-    log = tmp_path_factory.mktemp("web") / "hits"
-    with served(web_of(pages_per_host), log_path=log) as web:
-        crawl_with_kills(skitter, web, target, 4 * pages_per_host, kills, chance)
-        expected = web.expected()
+@short_and_in_full("pages.warc.gz", ARCHIVES)
+def test_every_page_is_in_the_archive_once(skitter, target, size):
+    with watched(web_of(size)) as web:
+        crawl_with_kills(skitter, web, target, size)
+        expected = Counter(web.expected().done)
     found: Counter[str] = Counter()
     asked: Counter[str] = Counter()
     for path in files_of(skitter.folder, target):
@@ -129,7 +99,6 @@ def test_every_page_is_in_the_archive_once(skitter, tmp_path_factory, target, si
                     found[canonical(url)] += 1
                 elif kind == WarcRecordType.request:
                     asked[canonical(url)] += 1
-    if size != SLICE:
-        report(target, kills, Counter(expected.done), found)
-    assert found == asked == Counter(expected.done)
+    report(target, size, expected, found)
+    assert found == asked == expected
     assert not list(skitter.folder.glob(".*.ahead"))

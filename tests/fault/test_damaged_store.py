@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import random
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -18,15 +17,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from rig import damaged_job as harm
 
-from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.client import RedisServer
-from skitter.frontier.redis.jobs import JOBS_KEY, prefix_of, prefixes_of
-from skitter.frontier.sqlite import sqlite_frontier
+from rig import damaged_job as harm
+from rig.soak import chance_of
 from skitter.model.job import JobSpec
-from skitter.redis_driver.address import parse_address
 from skitter.settings import Settings
+from skitter.testing.frontiers import open_frontier
+from skitter.testing.redis_jobs import JOBS_KEY, RawRedis, prefixes_of
 
 PORT = 9
 """Where nothing is fetched, the job's pages may be anywhere."""
@@ -36,6 +33,7 @@ CRAWLS = 1
 """Cases for which `make test` starts a crawl and a worker, of each store."""
 CRAWL_SHARE = 12
 """Of so many cases `make soak` starts them for one."""
+(PREFIX,) = prefixes_of(harm.JOB, 1)
 TABLES = (
     "jobs requests pages hosts addresses parked robots permits holds workers heartbeats staged outbox sinks jars"
     " distinct_urls"
@@ -89,7 +87,7 @@ class DamagedFile:
         self.url = f"sqlite:{self.path}"
 
         async def make() -> None:
-            frontier = sqlite_frontier(self.path, harm.JOB)
+            frontier = open_frontier(self.url, harm.JOB)
             try:
                 await harm.fill(frontier, port, needs=needs)
             finally:
@@ -114,7 +112,7 @@ class DamagedFile:
                 yield f"{case.name}: {' '.join(words[:2])}: {fault}"
         self.damage(case)
         try:
-            frontier = sqlite_frontier(self.path, harm.JOB)
+            frontier = open_frontier(self.url, harm.JOB)
         except harm.SkitterError:
             return
         for fault in asyncio.run(harm.work(frontier)):
@@ -125,7 +123,7 @@ def look_into_table(table: str, folder: Path, share: int) -> list[str]:
     with harm.in_folder(folder):
         file = DamagedFile(folder)
         cases = list(table_cases(table, file.path))
-        chosen = random.Random(table).sample(cases, -(-len(cases) // share))
+        chosen = chance_of(table).sample(cases, -(-len(cases) // share))
         return [fault for case in chosen for fault in file.faults(case)]
 
 
@@ -143,10 +141,10 @@ def test_every_damage_to_a_table_is_told_in_words(table: str, tmp_path: Path) ->
 
 def crawl_damaged_files(skitter: Any, folder: Path, share: int, most: int | None = None) -> list[str]:
     found = []
-    with harm.Site() as site:
+    with harm.site_of_pages() as site:
         file = DamagedFile(folder, site.port, needs=False)
         cases = [case for table in TABLES for case in table_cases(table, file.path)]
-        for case in random.Random(5).sample(cases, most or len(cases) // share):
+        for case in chance_of(5).sample(cases, most or len(cases) // share):
             for command in ("crawl", "worker"):
                 file.damage(case)
                 found += [f"{case.name}: {fault}" for fault in harm.crawl_faults(skitter, file.url, site.port, command)]
@@ -180,17 +178,17 @@ class DamagedRedis:
     """A Redis with one job, as it was and damaged."""
 
     def __init__(self, url: str) -> None:
-        self.server = RedisServer(parse_address(url))
+        self.server = RawRedis(url)
         self.url = url
         self._whole: dict[bytes, bytes] = {}
 
     async def fill(self, port: int = PORT, *, needs: bool = True) -> None:
-        frontier = redis_frontier(self.url, harm.JOB)
+        frontier = open_frontier(self.url, harm.JOB)
         try:
             await harm.fill(frontier, port, needs=needs)
         finally:
             await frontier.close()
-        for key in await self.server.command("KEYS", prefix_of(harm.JOB) + "*"):
+        for key in await self.server.command("KEYS", PREFIX + "*"):
             self._whole[key] = await self.server.command("DUMP", key)
 
     async def damage(self, case: KeyCase) -> None:
@@ -252,10 +250,10 @@ class DamagedRedis:
             said = await asyncio.to_thread(harm.run, words)
             told = harm.faults(said, case.name.split(": ")[0])
             faults += [f"{case.name}: {' '.join(words[:2])}: {fault}" for fault in told]
-        if not said.code and (left := await self.server.command("KEYS", prefix_of(harm.JOB) + "*")):
+        if not said.code and (left := await self.server.command("KEYS", PREFIX + "*")):
             faults.append(f"{case.name}: not dropped: {left}")
         await self.damage(case)
-        return faults + [f"{case.name}: {fault}" for fault in await harm.work(redis_frontier(self.url, harm.JOB))]
+        return faults + [f"{case.name}: {fault}" for fault in await harm.work(open_frontier(self.url, harm.JOB))]
 
 
 async def look_into_keys(url: str, folder: Path, share: int, part: int = 0, parts: int = 1) -> list[str]:
@@ -264,7 +262,7 @@ async def look_into_keys(url: str, folder: Path, share: int, part: int = 0, part
         try:
             await redis.fill()
             cases = (await redis.cases())[part::parts]
-            for case in random.Random(part).sample(cases, -(-len(cases) // share)):
+            for case in chance_of(part).sample(cases, -(-len(cases) // share)):
                 faults += await redis.faults(case)
         finally:
             await redis.server.close()
@@ -285,10 +283,10 @@ async def test_every_damage_to_a_key_is_told_in_words(own_redis: Callable[..., A
 async def crawl_damaged_keys(skitter: Any, url: str, share: int, most: int | None = None) -> list[str]:
     redis, found = DamagedRedis(url), []
     try:
-        with harm.Site() as site:
+        with harm.site_of_pages() as site:
             await redis.fill(site.port, needs=False)
             cases = await redis.cases()
-            for case in random.Random(6).sample(cases, most or len(cases) // share):
+            for case in chance_of(6).sample(cases, most or len(cases) // share):
                 for command in ("crawl", "worker"):
                     await redis.damage(case)
                     told = await asyncio.to_thread(harm.crawl_faults, skitter, url, site.port, command)
@@ -313,7 +311,7 @@ async def test_crawls_of_a_damaged_redis_end(skitter: Any, own_redis: Callable[.
 
 
 def test_a_request_without_its_host_ends_the_crawl_and_is_named(skitter: Any, tmp_path: Path) -> None:
-    with harm.Site() as site:
+    with harm.site_of_pages() as site:
         file = DamagedFile(tmp_path, site.port)
         file.damage(Case("requests.host", _set("requests", "host", -1)))
         place = ("--frontier", file.url, "--job", harm.JOB)
@@ -326,9 +324,9 @@ async def test_a_permit_that_is_no_text_ends_the_crawl_and_is_named(
     skitter: Any, own_redis: Callable[..., Any]
 ) -> None:
     redis = DamagedRedis(own_redis().url)
-    with harm.Site() as site:
+    with harm.site_of_pages() as site:
         await redis.fill(site.port)
-        key = prefix_of(harm.JOB) + "1:permits"
+        key = PREFIX + "1:permits"
         await redis.damage(KeyCase(key, [("LSET", key, 0, b"\xff\xfe")]))
         await redis.server.close()
         words = ("crawl", harm.seed_of(site.port), "-o", harm.TARGET, "--frontier", redis.url, "--job", harm.JOB)
@@ -341,7 +339,7 @@ def test_one_damaged_job_of_a_file_does_not_hide_the_others(skitter: Any, tmp_pa
     file = DamagedFile(tmp_path)
 
     async def add() -> None:
-        frontier = sqlite_frontier(file.path, "whole")
+        frontier = open_frontier(file.url, "whole")
         await frontier.begin(JobSpec(name="whole", spider=""))
         await frontier.close()
 
@@ -392,7 +390,7 @@ def test_jobs_lists_a_file_whose_name_no_terminal_can_show(skitter: Any) -> None
 
 async def _begun(file: Path, job: str) -> None:
     file.parent.mkdir(mode=0o700, exist_ok=True)
-    frontier = sqlite_frontier(file, job)
+    frontier = open_frontier(f"sqlite:{file}", job)
     await frontier.begin(JobSpec(name=job, spider=""))
     await frontier.add([])
     await frontier.close()
@@ -403,8 +401,8 @@ async def test_a_damaged_shard_is_named_and_all_shards_are_dropped(
     skitter: Any, own_redis: Callable[..., Any], number: int
 ) -> None:
     url = own_redis().url
-    server = RedisServer(parse_address(url))
-    frontier = redis_frontier(f"{url}?shards=3", harm.JOB)
+    server = RawRedis(url)
+    frontier = open_frontier(f"{url}?shards=3", harm.JOB)
     await frontier.begin(JobSpec(name=harm.JOB, spider="", settings=Settings().job_wide()))
     await frontier.report()
     await frontier.close()
@@ -417,3 +415,16 @@ async def test_a_damaged_shard_is_named_and_all_shards_are_dropped(
     await asyncio.to_thread(skitter.run, "drop", *place)
     assert await server.command("KEYS", f"skitter:{{{harm.JOB}:*") == []
     await server.close()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "error: nothing here\nhint: run the same command with -v for the details",
+        "Traceback (most recent call last):\n  File\nLookupError: 7\nerror: LookupError: 7",
+    ],
+)
+def test_an_error_that_nobody_has_put_into_words_is_a_fault(said: str) -> None:
+    assert harm.faults(harm.Said(("status", "-v"), 1, "", said), "")
+    in_words = "Traceback (most recent call last):\n  File\nskitter.errors.FormatError: 7\nerror: jobs of harmed: 7"
+    assert not harm.faults(harm.Said(("status", "-v"), 3, "", in_words), "jobs")

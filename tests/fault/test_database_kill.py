@@ -5,49 +5,43 @@ What was written before stays written: each server keeps what it said was durabl
 
 from __future__ import annotations
 
-import contextlib
-import random
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rig.killed_crawl import PER_PAGE, Crawl, expected_items, under_kills
-from rig.places import PLACES
 
-from own_databases import KINDS, OwnServer
-from skitter.testing.web import WebSpec, served
+from rig.killed_crawl import PER_PAGE, expected_items, is_delivered, kills_of, parts_crawl, under_kills
+from rig.places import PLACES
+from rig.servers.databases import KINDS
+from rig.servers.own_server import OwnServer
+from rig.services import OwnServers
+from rig.soak import chance_of
+from rig.watched_web import watched
+from skitter.testing.web import WebSpec
 
 REPORTS = Path(__file__).resolve().parents[2] / "build" / "fault-report"
 
 
-@contextlib.contextmanager
-def database(kind: str, services: Any, folder: Path) -> Iterator[tuple[str, OwnServer | None]]:
+def database(kind: str, own_server: OwnServers, folder: Path) -> tuple[str, OwnServer | None]:
     """An address, and the server behind it."""
     if kind == "sqlite":
-        yield f"sqlite:{folder}/items.db", None
-        return
-    services.need(kind)  # installs it where it is missing
-    server = KINDS[kind]()
-    try:
-        yield server.url, server
-    finally:
-        server.remove()
+        return f"sqlite:{folder}/items.db", None
+    server = own_server(KINDS[kind])
+    return server.url, server
 
 
 def crawl_under_kills(
-    skitter: Any, services: Any, kind: str, *, pages: int, kills: int, server_kills: int, per_host: int
+    skitter: Any, own_server: OwnServers, kind: str, *, pages: int, kills: int, server_kills: int
 ) -> tuple[int, int, int]:
-    """Missing items, doubled ones, and how many there are.
-
-    ``per_host`` and the latency of the web make the crawl longer than all its faults together.
-    """
-    chance = random.Random(f"{kind} {pages}")
-    spec = WebSpec.plain(hosts=5, pages_per_host=pages // 5, latency_seconds=0.1)
-    with database(kind, services, skitter.folder) as (url, server), served(spec) as web:
-        crawl = Crawl(skitter, web, f"{url}#parts", per_host)
-        under_kills(crawl, server, kills=kills, server_kills=server_kills, chance=chance)
+    """Missing items, doubled ones, and how many there are."""
+    chance = chance_of(f"{kind} {pages}")
+    spec = WebSpec.plain(hosts=5, pages_per_host=pages // 5, latency_seconds=0.01)
+    url, server = database(kind, own_server, skitter.folder)
+    with watched(spec) as web:
+        crawl = parts_crawl(skitter, web, f"{url}#parts")
+        under_kills(crawl, web.gate, kills_of(crawl, server, chance, pages, kills, server_kills))
+        assert is_delivered(skitter)
         expected = expected_items(web)
         rows = PLACES[kind](url, "parts").rows()
         found = Counter((row["url"], int(row["part"])) for row in rows)
@@ -59,19 +53,19 @@ def crawl_under_kills(
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=[pytest.mark.soak] if kind == "mariadb" else []) for kind in PLACES]
+    "kind",
+    [pytest.param(kind, marks=[] if kind in ("sqlite", "postgresql") else [pytest.mark.soak]) for kind in PLACES],
 )
-def test_a_database_holds_each_item_once_whoever_is_killed(skitter, services, kind):
-    missing, doubled, items = crawl_under_kills(skitter, services, kind, pages=300, kills=3, server_kills=1, per_host=1)
-    assert (missing, doubled, items) == (0, 0, 300 * PER_PAGE)
+def test_a_database_holds_each_item_once_whoever_is_killed(skitter, own_server, kind):
+    missing, doubled, items = crawl_under_kills(skitter, own_server, kind, pages=40, kills=2, server_kills=1)
+    assert (missing, doubled, items) == (0, 0, 40 * PER_PAGE)
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", list(PLACES))
-def test_twenty_kills_of_the_writer_and_five_of_the_server(skitter, services, kind):
-    missing, doubled, items = crawl_under_kills(
-        skitter, services, kind, pages=5000, kills=20, server_kills=5, per_host=2
-    )
+def test_twenty_kills_of_the_writer_and_five_of_the_server(skitter, own_server, kind):
+    missing, doubled, items = crawl_under_kills(skitter, own_server, kind, pages=5000, kills=20, server_kills=5)
     REPORTS.mkdir(parents=True, exist_ok=True)
     (REPORTS / f"database-{kind}-soak.txt").write_text(
         f"kill -9 of the writer x20{'' if kind == 'sqlite' else ' and of the server x5'}, {kind}:"

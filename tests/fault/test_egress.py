@@ -11,15 +11,17 @@ import json
 import os
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from rig.processes import HANG_SECONDS
+from rig.web import Seen, Site, Whole
+from rig.web_connection import Connection
 
 REDIAL = """
     number=$(($(cat number-{place}) + 1))
@@ -37,49 +39,27 @@ class Web:
     def __init__(self) -> None:
         self.seen: list[tuple[float, str, str]] = []
         self.is_over = False
-        handler = type("Handler", (_Handler,), {"web": self})
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        self._server.daemon_threads = True
-        self.base = f"http://127.0.0.1:{self._server.server_port}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        self._thread.start()
+        self._site = Site({"*": self._answer})
+        self.base = self._site.base
+        self.close = self._site.close
 
-    def answer(self, path: str, peer: str) -> tuple[int, str]:
+    def _answer(self, seen: Seen, connection: Connection) -> Whole:
+        path, peer = seen.path, connection.address
         if path == "/address":
-            return 200, peer
+            return 200, {}, peer.encode()
         self.seen.append((time.time(), peer, path))
         if path == "/robots.txt":
-            return 404, ""
+            return 404, {}, b""
         # Long enough for a redial to come while pages are in flight.
-        time.sleep(0.05)
-        if path == "/":
-            return 200, "".join(f"<a href='/{chain}/0'>x</a>" for chain in range(WIDTH))
-        _, chain, number = path.split("/")
-        return 200, "" if self.is_over else f"<a href='/{chain}/{int(number) + 1}'>x</a>"
+        connection.sleep(0.05)
+        _, chain, *number = path.split("/")
+        following = [f"{chain}/{int(number[0]) + 1}"] if number else [f"{chain}/0" for chain in range(WIDTH)]
+        links = "" if number and self.is_over else "".join(f"<a href='/{name}'>x</a>" for name in following)
+        return 200, {"Content-Type": "text/html"}, links.encode()
 
     def peers(self, place: int) -> set[str]:
         """The addresses of one egress that have asked for something."""
         return {peer for _, peer, _ in list(self.seen) if peer.startswith(f"127.0.{place}.")}
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
-class _Handler(BaseHTTPRequestHandler):
-    web: Web
-
-    def do_GET(self) -> None:
-        status, text = self.web.answer(self.path, self.client_address[0])
-        self.send_response(status)
-        self.send_header("Content-Type", "text/html")
-        self.send_header("Content-Length", str(len(text)))
-        self.end_headers()
-        self.wfile.write(text.encode())
-
-    def log_message(self, *_: object) -> None:
-        pass
 
 
 @pytest.fixture
@@ -144,7 +124,7 @@ class Egresses:
             if process.poll() is None:
                 process.send_signal(signal.SIGTERM)
         for process in self.processes.values():
-            process.communicate(timeout=60)
+            process.communicate(timeout=HANG_SECONDS)
 
 
 def _waits(condition: Callable[[], bool], process: Any, seconds: float) -> None:
@@ -183,7 +163,7 @@ def test_egresses_that_redial_and_are_killed_harm_no_page(
     killed_at, before = time.time(), len(web.seen)
     _waits(lambda: len(web.seen) > before + 50 and time.time() > killed_at + LIFETIME_SECONDS, crawl, 60)
     web.is_over = True
-    _, error = crawl.communicate(timeout=120)
+    _, error = crawl.communicate(timeout=HANG_SECONDS)
     assert crawl.returncode == 0, error
     running.stop()
     running.check_addresses()

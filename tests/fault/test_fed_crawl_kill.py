@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,11 @@ import pika
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from rig.fed_crawl import FedCrawl, Outcome
 
-from own_streams import OwnKafka, OwnRabbitmq, RabbitmqCluster
+from rig.fed_crawl import FedCrawl, Outcome
+from rig.servers.streams import OwnKafka, OwnRabbitmq, RabbitmqCluster
+from rig.services import OwnServers
+from rig.soak import chance_of
 from skitter.testing.web import WebSpec, served
 
 REPORTS = Path(__file__).resolve().parents[2] / "build" / "fault-report"
@@ -111,31 +112,26 @@ MADE: dict[str, tuple[Any, Callable[[Any], Any]]] = {
 }
 
 
-def fed_by(services: Any, kind: str) -> Iterator[Any]:
-    services.need(kind.partition("-")[0])  # installs it where it is missing
+def fed_by(own_server: OwnServers, kind: str) -> Any:
     make, feed = MADE[kind]
-    server = make()
-    try:
-        yield feed(server)
-    finally:
-        server.remove()
+    return feed(own_server(make))
 
 
 @pytest.fixture
-def rabbitmq(services: Any) -> Iterator[Any]:
-    yield from fed_by(services, "rabbitmq-quorum")
+def rabbitmq(own_server: OwnServers) -> Any:
+    return fed_by(own_server, "rabbitmq-quorum")
 
 
 @pytest.fixture(params=list(MADE))
-def broker(services: Any, request: pytest.FixtureRequest) -> Iterator[Any]:
-    yield from fed_by(services, request.param)
+def broker(own_server: OwnServers, request: pytest.FixtureRequest) -> Any:
+    return fed_by(own_server, request.param)
 
 
 def crawl_under_kills(skitter: Any, broker: Any, *, messages: int, kills: int) -> Outcome:
-    chance = random.Random(messages)
+    chance = chance_of(messages)
     with served(WebSpec.plain(hosts=HOSTS, pages_per_host=messages // HOSTS)) as web:
         crawl = FedCrawl(skitter, broker, sorted(web.expected().done), chance)
-        faults = [crawl.kill_worker, crawl.kill, crawl.kill_broker] * kills
+        faults = [crawl.kill_a_worker, crawl.kill, crawl.kill_broker] * kills
         chance.shuffle(faults)
         return crawl.run(faults)
 
@@ -165,33 +161,29 @@ def test_messages_of_each_broker_under_many_kills(skitter, broker, messages, kil
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
-def test_one_node_of_a_cluster_after_the_other_is_killed(skitter, services):
-    services.need("rabbitmq")  # installs it where it is missing
-    cluster = RabbitmqCluster()
-    try:
-        with served(WebSpec.plain(hosts=HOSTS, pages_per_host=600, latency_seconds=0.02)) as web:
-            broker = FedByRabbitmq(cluster, "quorum")
-            crawl = FedCrawl(skitter, broker, sorted(web.expected().done), random.Random(3))
-            kills = [node.kill for node in cluster.nodes]
-            starts = [node.start for node in cluster.nodes]
-            # The node has failed while the next portion is put and read, and back before the next one is killed.
-            outcome = crawl.run([step for pair in zip(kills, starts, strict=True) for step in pair])
-        assert outcome[:4] == (0, 0, 0, 5 * 600)
-        assert outcome.longest_gap_seconds < 10
-        REPORTS.mkdir(parents=True, exist_ok=True)
-        (REPORTS / "intake-rabbitmq-cluster-soak.txt").write_text(
-            f"kill -9 of one of three nodes after the other: missing 0, doubled 0, longest pause"
-            f" {outcome.longest_gap_seconds:.1f} s\n"
-        )
-    finally:
-        cluster.remove()
+def test_one_node_of_a_cluster_after_the_other_is_killed(skitter, own_server):
+    cluster = own_server(RabbitmqCluster)
+    with served(WebSpec.plain(hosts=HOSTS, pages_per_host=600, latency_seconds=0.02)) as web:
+        broker = FedByRabbitmq(cluster, "quorum")
+        crawl = FedCrawl(skitter, broker, sorted(web.expected().done), chance_of(3))
+        kills = [node.kill for node in cluster.nodes]
+        starts = [node.start for node in cluster.nodes]
+        # The node has failed while the next portion is put and read, and back before the next one is killed.
+        outcome = crawl.run([step for pair in zip(kills, starts, strict=True) for step in pair])
+    assert outcome[:4] == (0, 0, 0, 5 * 600)
+    assert outcome.longest_gap_seconds < 10
+    REPORTS.mkdir(parents=True, exist_ok=True)
+    (REPORTS / "intake-rabbitmq-cluster-soak.txt").write_text(
+        f"kill -9 of one of three nodes after the other: missing 0, doubled 0, longest pause"
+        f" {outcome.longest_gap_seconds:.1f} s\n"
+    )
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_a_broker_that_stands_still_for_ninety_seconds_loses_nothing(skitter, rabbitmq):
     with served(WebSpec.plain(hosts=HOSTS, pages_per_host=200)) as web:
-        crawl = FedCrawl(skitter, rabbitmq, sorted(web.expected().done), random.Random(4))
+        crawl = FedCrawl(skitter, rabbitmq, sorted(web.expected().done), chance_of(4))
 
         def stand_still() -> None:
             rabbitmq._server.freeze()

@@ -6,32 +6,25 @@ After a repair the crawl goes on to its end, and every page is crawled once.
 from __future__ import annotations
 
 import sqlite3
-from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 import pytest_asyncio
+
 from rig.faults_in_file import IN_FILE, IN_RECRAWLED_FILE, RECRAWLED, Plant, host_with, job_with, key_of
 from rig.faults_in_redis import ACROSS_SHARDS, IN_REDIS, WHOLE_JOB, WITH_SETTINGS, host_lua, job_lua, lua
 from rig.job_at_work import HOSTS, JOB, Fault, JobAtWork
-
-from skitter.app.views.fsck import check_job
 from skitter.frontier import contract
 from skitter.frontier.contract import Frontier
-from skitter.frontier.memory import MemoryStore, memory_frontier
-from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.client import RedisServer
-from skitter.frontier.redis.jobs import prefixes_of
-from skitter.frontier.redis.shards.shard_set import shard_number
-from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.consistency import CODES
 from skitter.model.host import Halt, Phase
 from skitter.model.request import Fingerprinter, Request
-from skitter.redis_driver.address import parse_address
 from skitter.testing.clock import FakeClock
+from skitter.testing.frontiers import check_job, open_frontier
+from skitter.testing.redis_jobs import RawRedis, prefixes_of, shard_number
 
 SHARDS = 3
 
@@ -39,21 +32,6 @@ SHARDS = 3
 @pytest.fixture(autouse=True)
 def _small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(contract, "BURY_BATCH", 1)
-
-
-async def goes_on(job: JobAtWork, before: set[str]) -> None:
-    """The crawl ends, and every page that was not crawled before is crawled once."""
-    done = await job.finish()
-    counts = await job.frontier.counts()
-    assert [url for url, times in Counter(done).items() if times > 1] == []
-    # What has ended before is not crawled again. The queue of the last host dies, or is crawled.
-    ended = before | {f"{job.key_of(0)}/{name}" for name in ("failed", "excluded", "redirected")}
-    down = {url for url in job.urls if url.startswith(job.key_of(6))}
-    assert set(done) - down == job.urls - ended - down
-    assert (counts.unfinished, counts.seen) == (0, len(job.urls))
-    assert counts.done == len(before) + len(done)
-    report = await job.frontier.check_consistency()
-    assert report.findings == []
 
 
 async def is_found(frontier: Frontier, fault: Fault) -> None:
@@ -72,42 +50,29 @@ async def is_found(frontier: Frontier, fault: Fault) -> None:
         assert repaired.mended < repaired.total
 
 
-# ---- memory, where nothing can be planted but in its records
-
-
-async def test_a_job_in_memory_is_consistent_and_mends_its_records() -> None:
-    clock = FakeClock()
-    store = MemoryStore(clock.of_store())
-    job = JobAtWork(memory_frontier(JOB, store), clock, HOSTS)
-    await job.fill()
-    assert (await job.frontier.check_consistency()).findings == []
-    record, host = store.tables.load_job(), store.tables.hosts([key_of(2)])[key_of(2)]
-    assert record is not None
-    record.queued += 1
-    host.waiting, host.phase = False, Phase.IDLE
-    store.tables.save_hosts([host])
-    report = await job.frontier.check_consistency(repair=True)
-    assert (report.counts, report.mended) == ({"host_queue": 1, "count": 1}, 2)
-    await goes_on(job, {f"{key_of(0)}/done1", f"{key_of(0)}/done2", f"{key_of(1)}/first"})
-
-
-async def test_a_filter_in_memory_has_no_more_than_has_ended() -> None:
-    clock = FakeClock()
-    store = MemoryStore(clock.of_store())
-    job = JobAtWork(memory_frontier(JOB, store), clock, HOSTS, dedup="bloom")
-    await job.fill()
-    assert (await job.frontier.check_consistency()).findings == []
-    record = store.tables.load_job()
-    assert record is not None
-    record.done -= 1
-    record.needy += 1
-    report = await job.frontier.check_consistency(repair=True)
-    assert (report.counts, report.mended) == ({"remembered": 1, "pages_count": 1, "need_count": 1}, 1)
-    record.done += 1
-    assert (await job.frontier.check_consistency()).findings == []
-
-
 # ---- SQLite
+
+
+class Filled(NamedTuple):
+    """A job at work as its store has it, which takes a while to make: the tests of one kind of job share it."""
+
+    whole: Any
+    urls: set[str]
+    at: float
+    """The time at which it was made."""
+    ids: tuple[int, int] = (0, 0)
+    """Of a request that waits, and of one that is done."""
+
+
+FILLED: dict[str, Filled] = {}
+
+
+def one_of_each_code(faults: dict[str, Fault]) -> list[Any]:
+    """Names of faults, of which one of each code, and of each that cannot be mended, is for every run."""
+    kinds = {name: (fault.code, fault.mendable) for name, fault in faults.items()}
+    first = {kind: name for name, kind in reversed(kinds.items())}
+    others = {name for name, kind in kinds.items() if first[kind] != name}
+    return [pytest.param(name, marks=pytest.mark.soak) if name in others else name for name in faults]
 
 
 class File:
@@ -116,28 +81,29 @@ class File:
     def __init__(self, path: Path, **settings: Any) -> None:
         self._path = path
         self._settings = settings
-        self._clock = FakeClock()
-        self._whole = b""
-        self.urls: set[str] = set()
 
     async def fill(self) -> None:
-        job = self.open()
-        await job.fill()
-        self.urls = job.urls
-        await job.frontier.close()
-        self._whole = self._path.read_bytes()
+        kind = f"file {self._settings}"
+        if kind not in FILLED:
+            job = self._at_work(FakeClock())
+            await job.fill()
+            await job.frontier.close()
+            FILLED[kind] = Filled(self._path.read_bytes(), job.urls, job.clock())
+        self._filled = FILLED[kind]
+        self._path.write_bytes(self._filled.whole)
+
+    def _at_work(self, clock: FakeClock) -> JobAtWork:
+        return JobAtWork(open_frontier(f"sqlite:{self._path}", JOB, clock), clock, HOSTS, **self._settings)
 
     def open(self) -> JobAtWork:
-        frontier = sqlite_frontier(self._path, JOB, clock=self._clock.of_store())
-        return JobAtWork(frontier, self._clock, HOSTS, **self._settings)
+        job = self._at_work(FakeClock(self._filled.at))
+        job.urls = set(self._filled.urls)
+        return job
 
     def damage(self, plant: Plant) -> JobAtWork:
-        self._path.write_bytes(self._whole)
         with closing(sqlite3.connect(self._path)) as connection, connection:
             plant(connection)
-        job = self.open()
-        job.urls = self.urls
-        return job
+        return self.open()
 
 
 DONE = {f"{key_of(0)}/done1", f"{key_of(0)}/done2", f"{key_of(1)}/first"}
@@ -154,13 +120,18 @@ async def test_a_job_in_a_file_at_work_is_consistent(file: File) -> None:
     job = file.open()
     report = await check_job(job.frontier)
     assert (report.findings, report.unchecked) == ([], [])
-    assert report.checked["requests"] == len(file.urls)
+    assert report.checked["requests"] == len(job.urls)
     await job.frontier.close()
 
 
 @pytest.mark.parametrize("name", IN_FILE)
 async def test_a_fault_in_a_file_is_found_and_mended(file: File, name: str) -> None:
-    await found_and_mended_in_file(file, IN_FILE[name])
+    await found_and_mended(file.damage(IN_FILE[name].plant), IN_FILE[name])
+
+
+@pytest.mark.parametrize("name", one_of_each_code(IN_FILE))
+async def test_a_crawl_goes_on_after_a_file_was_mended(file: File, name: str) -> None:
+    await found_and_mended(file.damage(IN_FILE[name].plant), IN_FILE[name], DONE)
 
 
 async def test_a_host_in_a_file_that_is_given_up_and_not_marked_is_found_and_buried(file: File) -> None:
@@ -187,15 +158,16 @@ async def is_buried(job: JobAtWork) -> None:
 async def test_a_fault_in_a_file_of_a_job_that_recrawls_is_found_and_mended(tmp_path: Path, name: str) -> None:
     file = File(tmp_path / "job.db", **RECRAWLED)
     await file.fill()
-    await found_and_mended_in_file(file, IN_RECRAWLED_FILE[name])
+    fault = IN_RECRAWLED_FILE[name]
+    await found_and_mended(file.damage(fault.plant), fault, DONE)
 
 
-async def found_and_mended_in_file(file: File, fault: Fault) -> None:
-    job = file.damage(fault.plant)
+async def found_and_mended(job: JobAtWork, fault: Fault, done: set[str] | None = None) -> None:
+    """``done``: the pages that were done before; then the crawl goes on if the fault can be mended."""
     try:
         await is_found(job.frontier, fault)
-        if fault.mendable:
-            await goes_on(job, DONE)
+        if done is not None and fault.mendable:
+            await job.goes_on(done)
     finally:
         await job.frontier.close()
 
@@ -224,40 +196,47 @@ class Keys:
         else:
             self.hosts = [*names_in_shard(1, 7, "h"), *names_in_shard(0, 1, "x"), *names_in_shard(2, 1, "y")]
             self.home = 1
-        self._clock = FakeClock()
-        self._server = RedisServer(parse_address(url))
-        self._whole: dict[bytes, bytes] = {}
-        self._urls: set[str] = set()
+        self._server = RawRedis(url)
 
     def key_of(self, host: int) -> str:
         return f"http://{self.hosts[host]}.example"
 
+    def _at_work(self, clock: FakeClock) -> JobAtWork:
+        return JobAtWork(open_frontier(self.url, JOB, clock), clock, self.hosts, **self._settings)
+
     def open(self) -> JobAtWork:
-        job = JobAtWork(redis_frontier(self.url, JOB, clock=self._clock), self._clock, self.hosts, **self._settings)
-        job.urls = set(self._urls)
+        job = self._at_work(FakeClock(self._filled.at))
+        job.urls = set(self._filled.urls)
         return job
 
     async def fill(self) -> None:
         await self._server.command("FLUSHALL")
-        job = self.open()
+        kind = f"{self._shards} {self._settings}"
+        if kind not in FILLED:
+            FILLED[kind] = await self._fill()
+        self._filled = FILLED[kind]
+        for key, dump in self._filled.whole.items():
+            await self._server.command("RESTORE", key, 0, dump, "REPLACE")
+
+    async def _fill(self) -> Filled:
+        job = self._at_work(FakeClock())
         await job.fill()
-        self._urls = job.urls
         entry = Fingerprinter((await job.frontier.job()).secret).entry
-        self._queued = entry(Request(f"{self.key_of(2)}/queued0")).id
-        self._done = entry(Request(f"{self.key_of(0)}/done1")).id
+        ids = (entry(Request(f"{self.key_of(2)}/queued0")).id, entry(Request(f"{self.key_of(0)}/done1")).id)
         await job.frontier.close()
-        for key in await self._server.command("KEYS", "skitter:*"):
-            self._whole[key] = await self._server.command("DUMP", key)
+        keys = await self._server.command("KEYS", "skitter:*")
+        return Filled({key: await self._server.command("DUMP", key) for key in keys}, job.urls, job.clock(), ids)
 
     async def damage(self, body: str) -> JobAtWork:
-        await self._server.command("FLUSHALL")
-        for key, dump in self._whole.items():
-            await self._server.command("RESTORE", key, 0, dump)
         for number in range(len(self.hosts)):
             body = body.replace(f"{{{number}}}", self.key_of(number))
         key = prefixes_of(JOB, self._shards)[self.home] + "job"
-        await self._server.command("EVAL", lua(body), 1, key, repr(self._clock()), self._queued, self._done)
+        await self._server.command("EVAL", lua(body), 1, key, repr(self._filled.at), *self._filled.ids)
         return self.open()
+
+    def done(self) -> set[str]:
+        """The pages that are done at first."""
+        return {f"{self.key_of(host)}/{name}" for host, name in ((0, "done1"), (0, "done2"), (1, "first"))}
 
     async def close(self) -> None:
         await self._server.close()
@@ -277,17 +256,6 @@ async def shards(services: Any) -> AsyncIterator[Keys]:
     await keys.fill()
     yield keys
     await keys.close()
-
-
-async def found_and_mended(keys: Keys, fault: Fault) -> None:
-    job = await keys.damage(fault.plant)
-    try:
-        await is_found(job.frontier, fault)
-        if fault.mendable:
-            names = {(0, "done1"), (0, "done2"), (1, "first")}
-            await goes_on(job, {f"{keys.key_of(host)}/{name}" for host, name in names})
-    finally:
-        await job.frontier.close()
 
 
 async def test_a_job_in_redis_at_work_is_consistent(keys: Keys) -> None:
@@ -314,18 +282,22 @@ async def test_a_host_in_redis_that_is_given_up_and_not_marked_is_found_and_buri
     await is_buried(job)
 
 
-@pytest.mark.parametrize("name", [*IN_REDIS, *WHOLE_JOB])
+ONE_SERVER, SEVERAL_SHARDS = IN_REDIS | WHOLE_JOB, IN_REDIS | ACROSS_SHARDS
+
+
+@pytest.mark.parametrize("name", one_of_each_code(ONE_SERVER))
 async def test_a_fault_in_redis_is_found_and_mended(keys: Keys, name: str) -> None:
-    await found_and_mended(keys, (IN_REDIS | WHOLE_JOB)[name])
+    await found_and_mended(await keys.damage(ONE_SERVER[name].plant), ONE_SERVER[name], keys.done())
 
 
-@pytest.mark.parametrize("name", [*IN_REDIS, *ACROSS_SHARDS])
+# Each shard is checked as a server with one job is. What differs is across them.
+@pytest.mark.parametrize("name", [*ACROSS_SHARDS, *(pytest.param(name, marks=pytest.mark.soak) for name in IN_REDIS)])
 async def test_a_fault_in_a_shard_is_found_and_mended(shards: Keys, name: str) -> None:
-    await found_and_mended(shards, (IN_REDIS | ACROSS_SHARDS)[name])
+    await found_and_mended(await shards.damage(SEVERAL_SHARDS[name].plant), SEVERAL_SHARDS[name], shards.done())
 
 
-@pytest.mark.parametrize("name", WITH_SETTINGS)
-@pytest.mark.parametrize("shards", [1, SHARDS])
+@pytest.mark.parametrize("name", one_of_each_code({name: fault for name, (_, fault) in WITH_SETTINGS.items()}))
+@pytest.mark.parametrize("shards", [1, pytest.param(SHARDS, marks=pytest.mark.soak)])
 async def test_a_fault_of_other_settings_is_found_and_mended(services: Any, name: str, shards: int) -> None:
     settings, fault = WITH_SETTINGS[name]
     keys = Keys(services.need("redis")["url"], shards, **settings)
@@ -334,6 +306,7 @@ async def test_a_fault_of_other_settings_is_found_and_mended(services: Any, name
         job = keys.open()
         assert (await check_job(job.frontier)).findings == []
         await job.frontier.close()
-        await found_and_mended(keys, fault)
+        await keys.fill()
+        await found_and_mended(await keys.damage(fault.plant), fault, keys.done())
     finally:
         await keys.close()

@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from skitter.app import open_frontier
+from rig.processes import HANG_SECONDS
 from skitter.model.job import Counts, State
 from skitter.testing.contract.given_up_hosts import MANY
+from skitter.testing.frontiers import open_frontier
 from skitter.testing.web import WebSpec, served
 
 CHILD = """
 import asyncio, os, signal, sys
-from skitter.app import open_frontier
+from skitter.testing.frontiers import open_frontier
 from skitter.testing.contract import Client
 from skitter.testing.contract.given_up_hosts import given_up
 
@@ -50,7 +51,7 @@ def url(request: pytest.FixtureRequest, services: Any, tmp_path: Path) -> str:
 
 
 def test_who_is_killed_between_two_pieces_leaves_the_rest_to_others(url: str) -> None:
-    child = subprocess.run([sys.executable, "-c", CHILD, url], capture_output=True, timeout=60, check=False)
+    child = subprocess.run([sys.executable, "-c", CHILD, url], capture_output=True, timeout=HANG_SECONDS, check=False)
     assert child.returncode == -signal.SIGKILL, child.stderr.decode()
 
     async def go_on() -> tuple[Counts, Counts, State]:

@@ -7,18 +7,20 @@ from __future__ import annotations
 
 import json
 import os
-import random
 import signal
 import subprocess
-import threading
-import time
 from collections import Counter
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
 import pytest
+
+from rig.gate import Gate
+from rig.killed_crawl import kills_at, spread, under_kills
+from rig.processes import kill_group, wait_until
+from rig.restarted_command import RestartedCommand
+from rig.soak import chance_of
+from rig.web import Seen, Site, Whole
+from rig.web_connection import Connection
 
 ATTEMPTS = 3
 SPIDER = """
@@ -84,55 +86,20 @@ class SiteHooks(Hooks):
 """
 
 
-class Handler(BaseHTTPRequestHandler):
-    """One connection."""
+def gated_site(make_site: Callable[..., Site]) -> tuple[Site, Gate]:
+    """A site for 127.0.0.1 and localhost, whose answers are the hooks' reasons; and the gate before it."""
+    gate = Gate()
 
-    protocol_version = "HTTP/1.1"
-    server: Any
+    def answer(seen: Seen, _: Connection) -> Whole:
+        gate.arrive(seen.path)
+        kind = int(seen.path.rpartition("/")[2]) % 8 if "/p/" in seen.path else -1
+        status = 404 if kind == 4 or seen.path == "/robots.txt" else 200
+        return status, {"X-Kind": "film"} if kind == 2 else {}, b"captcha" if kind == 1 else b"a page"
 
-    def do_GET(self) -> None:
-        self.server.seen.append(self.path)
-        time.sleep(0.03)  # latency of the site; nothing waits for it
-        kind = int(self.path.rpartition("/")[2]) % 8 if "/p/" in self.path else -1
-        body = b"captcha" if kind == 1 else b"a page"
-        status = 404 if kind == 4 or self.path == "/robots.txt" else 200
-        film = "X-Kind: film\r\n" if kind == 2 else ""
-        self.wfile.write(f"HTTP/1.1 {status} X\r\n{film}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-
-    def log_message(self, *_: object) -> None:
-        pass
+    return make_site({"*": answer}), gate
 
 
-class Server(ThreadingHTTPServer):
-    """A site on loopback, for 127.0.0.1 and localhost."""
-
-    daemon_threads = True
-    request_queue_size = 128
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
-        self.seen: list[str] = []
-
-    def handle_error(self, *_: object) -> None:
-        """A crawler that is killed hangs up."""
-
-
-@pytest.fixture
-def server() -> Iterator[Server]:
-    server = Server()
-    thread = threading.Thread(target=server.serve_forever, args=(0.02,), daemon=True)
-    thread.start()
-    yield server
-    server.shutdown()
-    server.server_close()
-    thread.join()
-
-
-def children(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
-SHORT = (160, 2)
+SHORT = (32, 1)
 LONG = pytest.param((1600, 16), marks=[pytest.mark.soak, pytest.mark.timeout(900)])
 
 
@@ -141,10 +108,11 @@ LONG = pytest.param((1600, 16), marks=[pytest.mark.soak, pytest.mark.timeout(900
     ["sqlite", pytest.param("redis", marks=pytest.mark.soak), pytest.param("shards", marks=pytest.mark.soak)],
 )
 @pytest.mark.parametrize("size", [SHORT, LONG])
-def test_every_decision_is_made_true_once(skitter, server, services, tmp_path, frontier, size) -> None:
+def test_every_decision_is_made_true_once(skitter, make_site, services, tmp_path, frontier, size) -> None:
+    site, gate = gated_site(make_site)
     pages, kills = size
-    chance = random.Random(f"{frontier} {kills}")
-    values = {"port": server.server_port, "pages": pages, "attempts": ATTEMPTS}
+    chance = chance_of(f"{frontier} {kills}")
+    values = {"port": site.port, "pages": pages, "attempts": ATTEMPTS}
     skitter.write("site_spider.py", SPIDER % values)
     skitter.write("site_hooks.py", HOOKS)
     place = "sqlite:jobs.db"
@@ -152,21 +120,13 @@ def test_every_decision_is_made_true_once(skitter, server, services, tmp_path, f
         place = services.need("redis")["url"] + ("?shards=3" if frontier == "shards" else "")
     where = ("--frontier", place, "--job", tmp_path.name)
     command = ("crawl", "site_spider.py", "-o", "out.jsonl", "--workers", 2, "--per-host", 4, *where, "-q")
-    # Of 160 pages: the start, 20 x 3 captchas, and 20 each of films, of 404, on the other host, and as they are.
-    requests = pages // 8 * (ATTEMPTS + 4)
-    for killed in range(kills):
-        goal = requests * (killed + 0.2 + 0.6 * chance.random()) / (kills + 1)
-        with skitter.start(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as crawl:
-            while crawl.poll() is None and len(server.seen) < goal:
-                time.sleep(0.005)  # the instant of the fault; nothing else waits for it
-            assert crawl.poll() is None, "it was over before it was killed often enough"
-            if killed % 2:
-                # One worker: its supervisor returns its leases, and starts another one.
-                os.kill(chance.choice(children(crawl.pid)), signal.SIGKILL)
-                time.sleep(0.3)
-            os.killpg(crawl.pid, signal.SIGKILL)
-    skitter.run(*command)
+    crawl = RestartedCommand(skitter, *command)
     each = pages // 8
+    # One worker, whose supervisor returns its leases and starts another one; then all. The site is asked for captchas,
+    # films, what is missing, what is on the other host, and what is crawled as it is.
+    moments = spread(2 * kills, 5 * each)
+    one_worker = kills_at(moments[::2], lambda: crawl.kill_worker(chance))
+    under_kills(crawl, gate, [*one_worker, *kills_at(moments[1::2], crawl.kill)])
     status = json.loads(skitter.run("status", *where, "--json").stdout)
     assert status["state"] == "finished"
     counted = {"parsed": 3 * each, "items seen": 3 * each, "captchas": 2 * ATTEMPTS * each, "films": each}
@@ -182,7 +142,7 @@ def test_every_decision_is_made_true_once(skitter, server, services, tmp_path, f
     }
     assert (status["done"], status["redirected"], status["failed"]) == (1 + 3 * each, each, 5 * each)
     assert status["errors"] == {"dropped": 3 * each, "hook": 2 * each}
-    base, other = f"http://127.0.0.1:{server.server_port}", f"http://localhost:{server.server_port}"
+    base, other = site.url(""), site.url("", "localhost")
     expected = Counter(
         f"{other if number % 8 == 5 else base}/p/{number}" for number in range(pages) if number % 8 in (3, 5, 7)
     )
@@ -212,27 +172,23 @@ class Closing(Spider):
 
 @pytest.mark.parametrize("frontier", ["sqlite", pytest.param("redis", marks=pytest.mark.soak)])
 @pytest.mark.soak
-def test_on_close_is_called_again_after_a_crash_in_it(skitter, server, services, tmp_path, frontier) -> None:
-    skitter.write("closing.py", CLOSING % f"http://127.0.0.1:{server.server_port}/start")
+def test_on_close_is_called_again_after_a_crash_in_it(skitter, make_site, services, tmp_path, frontier) -> None:
+    skitter.write("closing.py", CLOSING % gated_site(make_site)[0].url("/start"))
     place = "sqlite:jobs.db" if frontier == "sqlite" else services.need("redis")["url"]
     where = ("--frontier", place, "--job", tmp_path.name)
     command = ("crawl", "closing.py", "-o", "out.jsonl", "--workers", 2, *where, "-q")
     called = skitter.folder / "closed.txt"
 
-    def pids(count: int, crawl: subprocess.Popen[str]) -> list[int]:
-        deadline = time.monotonic() + 60
-        while len(found := called.read_text().split() if called.exists() else []) < count:
-            assert crawl.poll() is None, crawl.communicate()
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        return [int(word) for word in found]
+    def callers(count: int) -> list[int]:
+        found = called.read_text().split() if called.exists() else []
+        return [int(word) for word in found] if len(found) >= count else []
 
-    with skitter.start(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as crawl:
-        # A worker dies in it: another one calls it, at once.
-        os.kill(pids(1, crawl)[0], signal.SIGKILL)
-        pids(2, crawl)
-        # The whole crawl dies in it: the next command calls it, and begins no new run.
-        os.killpg(crawl.pid, signal.SIGKILL)
+    crawl = skitter.start(*command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    # A worker dies in it: another one calls it, at once.
+    os.kill(wait_until(lambda: callers(1), crawl, "the first call")[0], signal.SIGKILL)
+    wait_until(lambda: callers(2), crawl, "the second call")
+    # The whole crawl dies in it: the next command calls it, and begins no new run.
+    kill_group(crawl)
     assert json.loads(skitter.run("status", *where, "--json").stdout)["awaits_close"] is True
     skitter.run(*command)
     status = json.loads(skitter.run("status", *where, "--json").stdout)

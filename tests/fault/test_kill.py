@@ -1,24 +1,23 @@
-"""kill -9 of the whole process group at random moments: nothing lost, nothing doubled (G1, G2, G8)."""
+"""kill -9 of the whole process group: nothing lost, nothing doubled (G1, G2, G8)."""
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import gzip
 import json
 import os
-import random
 import signal
-import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
+from rig.killed_crawl import QUICK, Kill, by_chance, spread, under_kills
+from rig.restarted_command import RestartedCommand
+from rig.soak import chance_of
+from rig.watched_web import watched
 from skitter.model.url import canonical
-from skitter.testing.web import WebSpec, served
-
-QUICK = ("--set", "retry_delay_seconds=0.05", "--set", "host_backoff_seconds=0.2")
+from skitter.testing.web import WebSpec
 
 
 def read_urls(path: Path) -> list[str]:
@@ -34,43 +33,40 @@ def read_urls(path: Path) -> list[str]:
     return [canonical(record["url"]) for record in records]
 
 
-def crawl_under_kills(skitter, web, target: str, kills: int, seed: int, workers: int, per_host: int) -> None:
-    """Start the same command again and again, killed at a random moment each time but the last.
+class CheckedKill:
+    """Kills the crawl, and checks what its job says after each kill."""
 
-    ``per_host`` and the latency of the web make the crawl longer than all its faults together: whoever starts one
-    again that is over begins another run, which writes everything once more.
-    """
-    chance = random.Random(seed)
-    command = ("crawl", *web.urls, "-o", target, "--workers", workers, "--job", "j", "--per-host", per_host, *QUICK)
-    done = 0
-    for _ in range(kills):
-        process = skitter.start(*command, stdout=subprocess.DEVNULL)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(chance.uniform(0.25, 1.6))
-        assert process.poll() is None, "it was over before it was killed often enough"
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate()
-        # The first kills may come before there is a job, or even a file.
-        ended = skitter.run("status", "--job", "j", "--json", code=None)
-        if ended.returncode == 0:
-            status = json.loads(ended.stdout)
-            parts = ("queued", "delayed", "leased", "done", "redirected", "failed", "excluded")
-            assert sum(status[part] for part in parts) == status["seen"]
-            assert status["done"] >= done, "a page that was done is not done any more"
-            done = status["done"]
-            skitter.run("fsck", "--job", "j")
-    skitter.run(*command)
+    def __init__(self, skitter, crawl: RestartedCommand) -> None:
+        self._skitter = skitter
+        self._crawl = crawl
+        self._done = 0
+
+    def __call__(self) -> None:
+        self._crawl.kill()
+        status = self._skitter.json("status", "--job", "j")
+        parts = ("queued", "delayed", "leased", "done", "redirected", "failed", "excluded")
+        assert sum(status[part] for part in parts) == status["seen"]
+        assert status["done"] >= self._done, "a page that was done is not done any more"
+        self._done = status["done"]
+        self._skitter.run("fsck", "--job", "j")
 
 
 # tests/fault/test_sink_kill.py kills the writers of every form.
 @pytest.mark.parametrize(
-    "target",
-    ["out.jsonl", "out.json", *(pytest.param(each, marks=pytest.mark.soak) for each in ("out.jsonl.gz", "out.csv"))],
+    ("target", "kills"),
+    [
+        ("out.jsonl", 2),
+        *(
+            pytest.param(target, 5, marks=pytest.mark.soak)
+            for target in ("out.jsonl", "out.json", "out.jsonl.gz", "out.csv")
+        ),
+    ],
 )
-def test_killed_crawls_resume_to_the_same_results(skitter, target) -> None:
-    spec = WebSpec.demo().replace(latency_seconds=0.05)
-    with served(spec) as web:
-        crawl_under_kills(skitter, web, target, kills=5, seed=7, workers=2, per_host=2)
+def test_killed_crawls_resume_to_the_same_results(skitter, target, kills) -> None:
+    with watched(WebSpec.demo().replace(pages_per_host=10 * kills, latency_seconds=0.01)) as web:
+        crawl = RestartedCommand(skitter, *("crawl", *web.urls, "-o", target, "--workers", 2, "--job", "j", *QUICK))
+        kill, pages = CheckedKill(skitter, crawl), len(web.expected().done)
+        under_kills(crawl, web.gate, [Kill(moment, kill) for moment in spread(kills, pages)])
         expected = web.expected()
     assert Counter(read_urls(skitter.folder / target)) == Counter(expected.done)
     status = skitter.json("status", "--job", "j")
@@ -79,30 +75,27 @@ def test_killed_crawls_resume_to_the_same_results(skitter, target) -> None:
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize("seed", range(5))
 def test_ten_kills_of_a_large_crawl(skitter, seed) -> None:
     spec = WebSpec.demo().replace(seed=seed, pages_per_host=2000, latency_seconds=0.1)
-    with served(spec) as web:
-        crawl_under_kills(skitter, web, "out.jsonl", kills=10, seed=seed, workers=1 + seed % 2, per_host=16)
+    with watched(spec) as web:
+        command = ("crawl", *web.urls, "-o", "out.jsonl", "--workers", 1 + seed % 2, "--job", "j", "--per-host", 16)
+        crawl = RestartedCommand(skitter, *command, *QUICK)
+        kill, moments = CheckedKill(skitter, crawl), by_chance(chance_of(seed), 10, len(web.expected().done))
+        under_kills(crawl, web.gate, [Kill(moment, kill) for moment in moments])
         expected = web.expected()
     assert Counter(read_urls(skitter.folder / "out.jsonl")) == Counter(expected.done)
 
 
 def test_a_stopped_worker_is_ended_and_its_work_goes_on(skitter) -> None:
     """SIGSTOP, perhaps inside a transaction: the others must not wait for it for ever."""
-    spec = WebSpec.plain(hosts=2, pages_per_host=300, latency_seconds=0.02)
-    with served(spec) as web:
-        process = skitter.start("crawl", *web.urls, "-o", "out.jsonl", "--workers", 2, "--job", "j", "--per-host", 4)
-        while len(children(process.pid)) < 2 or not (skitter.folder / "out.jsonl").exists():
-            assert process.poll() is None
-        os.kill(children(process.pid)[0], signal.SIGSTOP)
-        _, error = process.communicate(timeout=90)
-        assert process.returncode == 0, error
+    with watched(WebSpec.plain(hosts=2, pages_per_host=20)) as web:
+        crawl = RestartedCommand(skitter, "crawl", *web.urls, "-o", "out.jsonl", "--workers", 2, "--job", "j")
+
+        def stop_a_worker() -> None:
+            os.kill(crawl.workers()[0], signal.SIGSTOP)
+
+        under_kills(crawl, web.gate, [Kill(10, stop_a_worker)])
         expected = web.expected()
     assert Counter(read_urls(skitter.folder / "out.jsonl")) == Counter(expected.done)
-
-
-def children(pid: int) -> list[int]:
-    with contextlib.suppress(OSError):
-        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-    return []

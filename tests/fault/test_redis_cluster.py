@@ -4,26 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import signal
 import time
-from collections import Counter
 from collections.abc import Callable
 
 import pytest
-from rig.redis_cluster import RedisCluster
 
-from own_redis import DURABLE, OwnRedis
-from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.client import RedisServer
-from skitter.frontier.redis.jobs import prefix_of
-from skitter.model.url import canonical
-from skitter.redis_driver.address import parse_address
-from skitter.redis_driver.server_checks import parse_info
+from rig.killed_crawl import Kill, ended, has_each_page_once, pages_crawl, under_kills
+from rig.processes import HANG_SECONDS
+from rig.servers.redis import DURABLE, IN_MEMORY, OwnRedis
+from rig.servers.redis_cluster import AT_ONCE, RedisCluster
+from rig.watched_web import watched
 from skitter.testing.contract import Client
-from skitter.testing.web import WebSpec, served
-
-QUICK = ("--set", "retry_delay_seconds=0.05", "--set", "host_backoff_seconds=0.2", "--set", "lease_seconds=3")
+from skitter.testing.frontiers import open_frontier
+from skitter.testing.redis_jobs import prefixes_of
+from skitter.testing.web import WebSpec
 
 
 @pytest.fixture
@@ -31,31 +25,28 @@ def cluster(own_redis: Callable[..., OwnRedis]) -> RedisCluster:
     return RedisCluster(own_redis, *DURABLE)
 
 
-@pytest.mark.timeout(110)
 @pytest.mark.soak
 def test_a_job_whose_keys_move_to_another_node_pauses_and_is_complete(skitter, cluster: RedisCluster) -> None:
     place = ("--frontier", cluster.url, "--job", "moving")
-    results = skitter.folder / "out.jsonl"
-    with served(WebSpec(hosts=3, pages_per_host=250, latency_seconds=0.01)) as web:
-        crawl = skitter.start("crawl", *web.urls, "-o", "out.jsonl", "--workers", 2, "--json", *place, *QUICK)
-        while not results.exists() or results.read_text().count("\n") < 50:
-            assert crawl.poll() is None, crawl.communicate()
+    with watched(WebSpec.plain(hosts=3, pages_per_host=250, latency_seconds=0.01)) as web:
+        crawl = pages_crawl(skitter, web, *place)
         moved: list[int] = []
-        target = cluster.move("moving", lambda keys: (moved.append(keys), time.sleep(0.05)))
-        assert crawl.poll() is None, "it was at work meanwhile"
-        out, error = crawl.communicate(timeout=80)
-        expected = web.expected()
-    assert crawl.returncode == 0, out + error
-    assert "is moving these keys" in error
+        with ended(crawl):
+            with web.gate.shut_at(50, crawl.keep_running):
+                pass
+            target = cluster.move(key_of("moving"), lambda keys: (moved.append(keys), time.sleep(0.05)))
+            assert crawl.is_running, "it was at work meanwhile"
+            crawl.finish()
+        assert has_each_page_once(skitter, web), crawl.log()
+    assert "is moving these keys" in crawl.log()
     assert moved[-1] > 10
-    assert Counter(canonical(record["url"]) for record in skitter.lines("out.jsonl")) == Counter(expected.done)
     assert skitter.json("status", *place)["state"] == "finished"
-    assert target.say("EXISTS", prefix_of("moving") + "job") == 1
+    assert target.say("EXISTS", key_of("moving")) == 1
 
 
 async def test_while_keys_move_a_call_happens_as_a_whole_or_not_at_all(cluster: RedisCluster) -> None:
     """Every method tries at every stage of the move; what it could not do at once it does in the end."""
-    frontier = redis_frontier(cluster.url, "job")
+    frontier = open_frontier(cluster.url, "job")
     client = Client(frontier, "job", set())
     await client.seeded(*(f"h{number}/1" for number in range(30)), per_host=100)
     leases = await client.lease(limit=10)
@@ -68,8 +59,8 @@ async def test_while_keys_move_a_call_happens_as_a_whole_or_not_at_all(cluster: 
             loop.call_soon_threadsafe(lambda: calls.append(asyncio.ensure_future(frontier.add([entries[number]]))))
 
     loop = asyncio.get_running_loop()
-    await asyncio.to_thread(cluster.move, "job", lambda keys: (work(keys), time.sleep(0.02)))
-    async with asyncio.timeout(30):
+    await asyncio.to_thread(cluster.move, key_of("job"), lambda keys: (work(keys), time.sleep(0.02)))
+    async with asyncio.timeout(HANG_SECONDS):
         await asyncio.gather(*calls)
     client.remember(entries[: len(calls)])
     assert len(calls) > 3
@@ -83,12 +74,12 @@ async def test_while_keys_move_a_call_happens_as_a_whole_or_not_at_all(cluster: 
 
 async def test_a_cluster_that_is_down_is_waited_for(cluster: RedisCluster, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "skitter.frontier")
-    frontier = redis_frontier(cluster.url, "job")
+    frontier = open_frontier(cluster.url, "job")
     client = Client(frontier, "job", set())
     await client.seeded("a/1")
-    other = next(node for node in cluster.nodes if node is not cluster.owner_of("job"))
+    other = next(node for node in cluster.nodes if node is not cluster.owner_of(key_of("job")))
     other.kill()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HANG_SECONDS):
         # Its neighbours notice after a while; until then the shards on them go on.
         number, adding = 0, []
         while not any("cluster that is down" in record.message for record in caplog.records):
@@ -99,43 +90,38 @@ async def test_a_cluster_that_is_down_is_waited_for(cluster: RedisCluster, caplo
             await asyncio.wait(adding, timeout=0.2)
     assert not adding[-1].done()
     other.start()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(HANG_SECONDS):
         assert await asyncio.gather(*adding) == [1] * number
     await client.check()
     await frontier.close()
 
 
-@pytest.mark.timeout(110)
-def test_a_replica_of_a_dead_master_goes_on_where_it_was(skitter, own_services) -> None:
-    told = own_services.need("redis-cluster-replicas")
+def test_a_replica_of_a_dead_master_goes_on_where_it_was(skitter, own_redis: Callable[..., OwnRedis]) -> None:
+    cluster = RedisCluster(own_redis, *IN_MEMORY, *AT_ONCE, replicas=1)
     # One node is named; all the others are learnt of.
-    address = parse_address(told["url"])
-    place = ("--frontier", f"redis+cluster://127.0.0.1:{address.hosts[0][1]}", "--job", "failed-over")
-    results = skitter.folder / "out.jsonl"
-    with served(WebSpec(hosts=3, pages_per_host=250, latency_seconds=0.01)) as web:
-        crawl = skitter.start("crawl", *web.urls, "-o", "out.jsonl", "--workers", 2, "--json", *place, *QUICK)
-        while not results.exists() or results.read_text().count("\n") < 50:
-            assert crawl.poll() is None, crawl.communicate()
-        os.kill(told["pids"][str(asyncio.run(replicated(told["url"], "failed-over")))], signal.SIGKILL)
-        out, error = crawl.communicate(timeout=80)
-        expected = web.expected()
-    assert crawl.returncode == 0, out + error
-    assert Counter(canonical(record["url"]) for record in skitter.lines("out.jsonl")) == Counter(expected.done)
+    place = ("--frontier", f"redis+cluster://127.0.0.1:{cluster.masters[0].port}", "--job", "failed-over")
+    with watched(WebSpec.plain(hosts=6, pages_per_host=10, latency_seconds=0.01)) as web:
+        crawl = pages_crawl(skitter, web, *place)
+        under_kills(crawl, web.gate, [Kill(20, lambda: replicated(cluster, "failed-over").kill())])
+        assert has_each_page_once(skitter, web), crawl.log()
 
 
-async def replicated(url: str, job: str) -> int:
-    """The port of the node that has a job's lead, whose replica has all that it has: it takes no more writes.
+def key_of(job: str) -> str:
+    """The key of a job's record, on the node that has its lead."""
+    return prefixes_of(job, 1)[0] + "job"
+
+
+def replicated(cluster: RedisCluster, job: str) -> OwnRedis:
+    """The node that has a job's lead, whose replica has all that it has: it takes no more writes.
 
     What it had told nobody, a replica may miss; and what a job in shards loses by that, docs/guarantees.md says.
     """
-    server = RedisServer(parse_address(url))
-    await server.command("EXISTS", prefix_of(job) + "job")
-    await server.command("CLIENT", "PAUSE", 20_000, "WRITE")
+    lead = cluster.owner_of(key_of(job))
+    assert lead.say("EXISTS", key_of(job)) == 1
+    lead.say("CLIENT", "PAUSE", 20_000, "WRITE")
     behind = True
     while behind:
-        told = parse_info(await server.command("INFO", "replication"))
+        told = dict(line.split(":", 1) for line in lead.say("INFO", "replication").splitlines() if ":" in line)
         reached = dict(pair.split("=") for pair in told["slave0"].split(","))["offset"]
         behind = int(reached) < int(told["master_repl_offset"])
-    port = (await server._route.host())[1]
-    await server.close()
-    return port
+    return lead

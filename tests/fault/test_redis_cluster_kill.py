@@ -3,65 +3,55 @@ nothing is lost, nothing is doubled."""
 
 from __future__ import annotations
 
-import contextlib
-import os
-import random
-import signal
-import time
-from collections import Counter
-from pathlib import Path
+import math
 
 import pytest
-from rig.redis_cluster import RedisCluster
 
-from own_redis import DURABLE
-from skitter.model.url import canonical
-from skitter.testing.web import WebSpec, served
-
-PAUSE_SECONDS, AWAY_SECONDS = 0.9, 0.5
-QUICK = ("--set", "retry_delay_seconds=0.05", "--set", "host_backoff_seconds=0.2", "--set", "lease_seconds=3")
-
-
-def workers_of(supervisor: int) -> list[int]:
-    """Its child processes."""
-    with contextlib.suppress(OSError):
-        return [int(child) for child in Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()]
-    return []
+from rig.killed_crawl import by_chance, ended, has_each_page_once, pages_crawl
+from rig.processes import wait_until
+from rig.servers.redis import DURABLE
+from rig.servers.redis_cluster import RedisCluster
+from rig.soak import chance_of
+from rig.watched_web import watched
+from skitter.testing.redis_jobs import prefixes_of
+from skitter.testing.web import WebSpec
 
 
 def crawl_under_kills(skitter, cluster: RedisCluster, spec: WebSpec, kills: int, seed: int) -> None:
-    chance = random.Random(seed)
+    """A master that is killed stays away until a worker has noticed, or until it is time for the next kill."""
+    chance = chance_of(seed)
     place = ("--frontier", cluster.url, "--job", "killed")
-    with served(spec) as web:
-        command = ("crawl", *web.urls, "-o", "out.jsonl", "--workers", 3, "--json", *place, *QUICK)
-        crawl = skitter.start(*command)
-        target = skitter.folder / "out.jsonl"
-        while crawl.poll() is None and not (target.exists() and target.stat().st_size):
-            time.sleep(0.05)
-        for _ in range(kills):
-            assert crawl.poll() is None, crawl.communicate()
-            if workers := workers_of(crawl.pid):
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(chance.choice(workers), signal.SIGKILL)
-            victim = chance.choice(cluster.nodes)
-            victim.kill()
-            time.sleep(AWAY_SECONDS)
-            victim.start()
-            time.sleep(PAUSE_SECONDS)
-        out, error = crawl.communicate(timeout=80 + 4 * kills)
+    with watched(spec) as web:
+        crawl = pages_crawl(skitter, web, *place)
         expected = web.expected()
-    assert crawl.returncode == 0, out + error
-    assert Counter(canonical(record["url"]) for record in skitter.lines("out.jsonl")) == Counter(expected.done)
+        moments = by_chance(chance, kills, len(expected.done) * 2 // 3)
+        with ended(crawl):
+            for number, (moment, then) in enumerate(zip(moments, [*moments[1:], math.inf], strict=True)):
+                with web.gate.shut_at(moment, crawl.keep_running, then):
+                    crawl.kill_worker(chance)
+                    # First the one without which nothing goes on.
+                    lead = cluster.owner_of(prefixes_of("killed", 1)[0] + "job")
+                    victim = chance.choice(cluster.nodes) if number else lead
+                    said = len(crawl.log())
+                    victim.kill()
+                wait_until(
+                    lambda said=said: (
+                        "waiting until it is back" in crawl.log()[said:] or web.gate.is_shut or not crawl.is_running
+                    ),
+                    what="a worker that waits",
+                )
+                victim.start()
+            crawl.finish()
+        assert has_each_page_once(skitter, web), crawl.log()
     status = skitter.json("status", *place)
     assert (status["state"], status["exact"], status["leased"]) == ("finished", True, 0)
     assert status["done"] == len(expected.done)
     assert status["seen"] == status["done"] + status["redirected"] + status["failed"] + status["excluded"]
 
 
-@pytest.mark.timeout(110)
-def test_a_cluster_whose_masters_and_workers_are_killed_loses_nothing(skitter, own_redis) -> None:
-    spec = WebSpec(hosts=6, pages_per_host=200, latency_seconds=0.01)
-    crawl_under_kills(skitter, RedisCluster(own_redis, *DURABLE), spec, kills=2, seed=1)
+def test_a_cluster_whose_master_and_worker_are_killed_loses_nothing(skitter, own_redis) -> None:
+    spec = WebSpec.plain(hosts=6, pages_per_host=8, latency_seconds=0.01)
+    crawl_under_kills(skitter, RedisCluster(own_redis, *DURABLE), spec, kills=1, seed=1)
 
 
 @pytest.mark.soak

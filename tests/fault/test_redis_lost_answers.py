@@ -11,19 +11,19 @@ from urllib.parse import urlsplit
 import pytest
 import pytest_asyncio
 
-from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.jobs import prefix_of
-from skitter.frontier.redis.scripts import script
+from rig.relay import Relay
 from skitter.model.job import Begun, SinkProgress, State
 from skitter.model.outcome import Ending
 from skitter.model.url import canonical
 from skitter.testing.clock import FakeClock
 from skitter.testing.contract import Client
 from skitter.testing.contract.client import names_of
-from skitter.testing.lossy_proxy import LossyProxy, in_a_thread
+from skitter.testing.frontiers import open_frontier
+from skitter.testing.redis_jobs import RawRedis, prefixes_of, script
 from skitter.testing.web import WebSpec, served
 
 CALL = b"EVALSHA"
+(PREFIX,) = prefixes_of("job", 1)
 NAMES = ["a/1", "a/2", "a/3", "b/1", "b/2"]
 LEASE_SECONDS = 300.0
 """Longer than any test may take: a lease that nobody knows of would keep the job from ending."""
@@ -32,24 +32,30 @@ LEASE_SECONDS = 300.0
 class Far:
     """A client whose answers may get lost, and one beside it whose do not."""
 
-    def __init__(self, way: LossyProxy, url: str, options: str = "") -> None:
+    def __init__(self, way: Relay, url: str, options: str = "") -> None:
         self.way = way
         self.clock = FakeClock()
+        self.server = RawRedis(url)
         seen: set[int] = set()
-        lossy = f"redis://127.0.0.1:{way.port}{options}"
-        self.client = Client(redis_frontier(lossy, "job", clock=self.clock), "job", seen)
-        self.beside = Client(redis_frontier(url + options, "job", clock=self.clock), "job", seen)
+        lossy = f"redis://{way.address}{options}"
+        self.client = Client(open_frontier(lossy, "job", self.clock), "job", seen)
+        self.beside = Client(open_frontier(url + options, "job", self.clock), "job", seen)
+
+    async def close(self) -> None:
+        await self.client.frontier.close()
+        await self.beside.frontier.close()
+        await self.server.close()
 
     def lose(self) -> None:
         """The answer to the next call."""
         self.way.lose(CALL)
 
     async def stored(self, *words: Any) -> Any:
-        return await self.beside.frontier._server.command(*words)  # type: ignore[attr-defined]
+        return await self.server.command(*words)
 
     async def answers(self, run: int = 1) -> int:
         """How many workers' answers are remembered."""
-        count: int = await self.stored("HLEN", f"{prefix_of('job')}{run}:answers")
+        count: int = await self.stored("HLEN", f"{PREFIX}{run}:answers")
         return count
 
 
@@ -57,15 +63,14 @@ class Far:
 async def far(services: Any) -> AsyncIterator[Far]:
     url = services.need("redis")["url"]
     place = urlsplit(url)
-    async with LossyProxy(place.hostname or "", place.port or 0) as way:
+    async with Relay(place.hostname or "", place.port or 0) as way:
         far = Far(way, url)
         await far.stored("FLUSHALL")
         for name in ("begin", "add", "lease", "renew", "commit", "release", "release_worker"):
             # Otherwise the answer that is lost may be that the server does not know the script yet.
             await far.stored("SCRIPT", "LOAD", script(name)[0])
         yield far
-        await far.client.frontier.close()
-        await far.beside.frontier.close()
+        await far.close()
 
 
 async def no_losses(client: Client, names: list[str]) -> None:
@@ -162,7 +167,7 @@ class TestAddresses:
                 far.lose()
                 leases = await call
                 lost += 1
-                counted = int(await far.stored("HGET", f"{prefix_of('job')}1:addresses", address) or 0)
+                counted = int(await far.stored("HGET", f"{PREFIX}1:addresses", address) or 0)
                 assert counted == len(leases) <= 2
                 others = await far.beside.lease("other")
                 assert len(others) + counted <= 2
@@ -172,7 +177,7 @@ class TestAddresses:
                     assert await far.client.answered(lease, address=address)
                     lost += 1
         assert far.way.lost == lost
-        assert await far.stored("EXISTS", f"{prefix_of('job')}1:addresses", f"{prefix_of('job')}1:parked") == 0
+        assert await far.stored("EXISTS", f"{PREFIX}1:addresses", f"{PREFIX}1:parked") == 0
 
 
 class TestCommit:
@@ -286,12 +291,11 @@ class TestRemembered:
 async def far_shards(services: Any) -> AsyncIterator[Far]:
     url = services.need("redis")["url"]
     place = urlsplit(url)
-    async with LossyProxy(place.hostname or "", place.port or 0) as way:
+    async with Relay(place.hostname or "", place.port or 0) as way:
         far = Far(way, url, "?shards=3")
         await far.stored("FLUSHALL")
         yield far
-        await far.client.frontier.close()
-        await far.beside.frontier.close()
+        await far.close()
 
 
 class TestShards:
@@ -361,14 +365,14 @@ QUICK = ("--set", "obey_robots=false", "--set", f"lease_seconds={LEASE_SECONDS}"
 
 
 def crawl_through(
-    skitter: Any, services: Any, way: LossyProxy, job: str, pages: int, hosts: int = 2, options: str = ""
+    skitter: Any, services: Any, way: Relay, job: str, pages: int, hosts: int = 2, options: str = ""
 ) -> None:
     """A whole crawl: every page is fetched once, and every result is there once.
 
     A server that does not answer a program's very first question is an error: then the same command is given again.
     """
     log = skitter.folder / f"{job}.log"
-    place = ("--frontier", f"redis://127.0.0.1:{way.port}{options}", "--job", job)
+    place = ("--frontier", f"redis://{way.address}{options}", "--job", job)
     with served(WebSpec.plain(hosts=hosts, pages_per_host=pages), log) as web:
         out = f"{job}.jsonl"
         command = ("crawl", *web.urls, "-o", out, "--workers", 2, "--json", *place, *QUICK)
@@ -392,23 +396,23 @@ def crawl_through(
     skitter.run("drop", "--frontier", url, "--job", job)
 
 
-def way_to(services: Any) -> LossyProxy:
+def way_to(services: Any) -> Relay:
     place = urlsplit(services.need("redis")["url"])
-    return LossyProxy(place.hostname or "", place.port or 0)
+    return Relay(place.hostname or "", place.port or 0)
 
 
 class TestCrawl:
     def test_a_crawl_whose_every_call_is_answered_only_the_second_time(self, skitter: Any, services: Any) -> None:
         way = way_to(services)
         way.lose_each_once(*(script(name)[1].encode() for name in ("lease", "commit", "begin")))
-        with in_a_thread(way):
+        with way:
             crawl_through(skitter, services, way, "each-once", pages=30)
         assert way.lost >= 2 * 30 / CONCURRENCY, "a commit has no more outcomes than its worker has slots"
 
     def test_a_crawl_of_a_job_in_shards(self, skitter: Any, services: Any) -> None:
         way = way_to(services)
         way.lose_each_once(CALL)
-        with in_a_thread(way):
+        with way:
             crawl_through(skitter, services, way, "shards-each-once", pages=10, hosts=6, options="?shards=3")
         assert way.lost >= 2 * 10 / CONCURRENCY
 
@@ -425,6 +429,6 @@ class TestCrawl:
     def lose_one(skitter: Any, services: Any, number: int) -> None:
         way = way_to(services)
         way.loses = lambda _, answer: answer == number
-        with in_a_thread(way):
+        with way:
             crawl_through(skitter, services, way, f"one-{number}", pages=10)
         assert way.lost == 1

@@ -1,64 +1,62 @@
 """A Redis that stops taking writes in the middle of a crawl: it pauses, goes on when that is mended, and is complete.
 
-What it refuses for, and how each is said, is in tests/contract/test_redis_refusals.py.
+What it refuses for, and how each is said, is in tests/integration/frontier/test_redis_refusals.py.
 """
 
 from __future__ import annotations
 
 import contextlib
-import threading
-from collections import Counter
+import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 
-from own_redis import DURABLE, OwnRedis
-from redis_troubles import loading, out_of_memory, read_only, unable_to_save
-from skitter.model.url import canonical
-from skitter.testing.web import WebSpec, served
-
-QUICK = ("--set", "retry_delay_seconds=0.05", "--set", "host_backoff_seconds=0.2", "--set", "lease_seconds=3")
+from rig.killed_crawl import ended, has_each_page_once, pages_crawl
+from rig.processes import wait_until
+from rig.servers.redis import DURABLE, OwnRedis
+from rig.servers.redis_troubles import loading, out_of_memory, read_only, unable_to_save
+from rig.watched_web import watched
+from skitter.testing.web import WebSpec
 
 
 @contextlib.contextmanager
 def silent_for_a_while(redis: OwnRedis) -> Iterator[None]:
     """For longer than a lease: what was leased goes to others."""
     redis.freeze()
-    threading.Timer(4, redis.thaw).start()
+    time.sleep(4)  # the length of the fault
+    redis.thaw()
     yield
 
 
 @pytest.mark.parametrize(
     ("trouble", "text"),
     [
-        (out_of_memory, "is out of memory"),
         (read_only, "is a read-only replica"),
-        (unable_to_save, "cannot save to its disk"),
-        (loading, "is still loading"),
-        (silent_for_a_while, ""),
+        *(
+            pytest.param(*other, marks=pytest.mark.soak)
+            for other in (
+                (out_of_memory, "is out of memory"),
+                (unable_to_save, "cannot save to its disk"),
+                (loading, "is still loading"),
+                (silent_for_a_while, ""),
+            )
+        ),
     ],
 )
-@pytest.mark.timeout(100)
 def test_the_crawl_pauses_and_is_complete(
     skitter, own_redis: Callable[..., OwnRedis], trouble: Callable[[OwnRedis], contextlib.AbstractContextManager], text
 ) -> None:
     redis = own_redis(*DURABLE)
     place = ("--frontier", redis.url, "--job", "paused")
-    log = Path(skitter.folder) / "stderr"
-    with served(WebSpec(hosts=3, pages_per_host=150, latency_seconds=0.01)) as web, log.open("w") as stderr:
-        crawl = skitter.start(
-            "crawl", *web.urls, "-o", "out.jsonl", "--workers", 2, "--json", *place, *QUICK, stderr=stderr
-        )
-        while not skitter.run("status", *place, "--json", code=None).stdout.count('"done":'):
-            assert crawl.poll() is None, log.read_text()
-        with trouble(redis):
-            while text not in log.read_text():
-                assert crawl.poll() is None, log.read_text()
-        out, _ = crawl.communicate(timeout=60)
-        expected = web.expected()
-    assert crawl.returncode == 0, out + log.read_text()
-    assert Counter(canonical(record["url"]) for record in skitter.lines("out.jsonl")) == Counter(expected.done)
+    with watched(WebSpec.plain(hosts=3, pages_per_host=20, latency_seconds=0.01)) as web:
+        crawl = pages_crawl(skitter, web, *place)
+        with ended(crawl), contextlib.ExitStack() as stack:
+            with web.gate.shut_at(20, crawl.keep_running):
+                stack.enter_context(trouble(redis))
+            wait_until(lambda: text in crawl.log(), crawl.process, text)
+            stack.close()
+            crawl.finish()
+        assert has_each_page_once(skitter, web), crawl.log()
     status = skitter.json("status", *place)
     assert (status["state"], status["seen"]) == (
         "finished",

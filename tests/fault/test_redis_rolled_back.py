@@ -15,20 +15,14 @@ import msgspec
 import pytest
 import pytest_asyncio
 
-from own_redis import DURABLE, OwnRedis
-from skitter.delivery.runner import Delivery
-from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.client import RedisServer
-from skitter.frontier.redis.jobs import prefixes_of
-from skitter.frontier.redis.shards.frontier import ShardedFrontier
-from skitter.frontier.redis.shards.shard import Shard
-from skitter.frontier.redis.shards.shard_set import shard_number
+from rig.servers.redis import DURABLE, OwnRedis
 from skitter.model.job import SinkProgress
 from skitter.model.lease import Lease
-from skitter.redis_driver.address import parse_address
-from skitter.sinks.file_targets import file_sink
 from skitter.testing.contract import Client
 from skitter.testing.contract.client import name_of
+from skitter.testing.frontiers import open_frontier
+from skitter.testing.outputs import Delivery, file_sink
+from skitter.testing.redis_jobs import open_spread_frontier, shard_number
 
 PAGES = [f"a/{number}" for number in range(6)]
 
@@ -57,7 +51,7 @@ def rewound(own_redis: Callable[..., OwnRedis]) -> Rewound:
 
 @pytest_asyncio.fixture(params=["", "?shards=3"])
 async def client(rewound: Rewound, tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Client]:
-    frontier = redis_frontier(rewound.server.url + request.param, "job")
+    frontier = open_frontier(rewound.server.url + request.param, "job")
     client = Client(frontier, "job", set())
     await client.seeded(*PAGES, sinks=[str(tmp_path / "out.jsonl")], per_host=64)
     yield client
@@ -128,13 +122,7 @@ class Spread:
 
     def __init__(self, servers: Sequence[OwnRedis]) -> None:
         self.rewound = [Rewound(server) for server in servers]
-        prefixes = prefixes_of("job", len(servers))
-        self.frontier = ShardedFrontier(
-            [
-                Shard(RedisServer(parse_address(server.url)), "job", None, prefix, number)
-                for number, (server, prefix) in enumerate(zip(servers, prefixes, strict=True))
-            ]
-        )
+        self.frontier = open_spread_frontier([server.url for server in servers], "job")
         self.hosts = [
             next(f"h{name}" for name in range(100) if shard_number(f"http://h{name}.example", len(servers)) == number)
             for number in range(len(servers))

@@ -5,22 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
-import signal
-import socket
-import time
-from collections import Counter
 from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from own_redis import IN_MEMORY, OwnRedis
+from rig.killed_crawl import ended, has_each_page_once, pages_crawl
+from rig.processes import HANG_SECONDS, wait_until
+from rig.servers.redis import IN_MEMORY, OwnRedis
+from rig.servers.redis_cluster import WatchedRedis
+from rig.watched_web import watched
 from skitter.errors import FrontierError
-from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.frontier import RedisFrontier
-from skitter.model.url import canonical
+from skitter.frontier.contract import Frontier
 from skitter.testing.contract import Client
-from skitter.testing.web import WebSpec, served
+from skitter.testing.frontiers import open_frontier
+from skitter.testing.web import WebSpec
 
 
 class Pair:
@@ -30,9 +28,7 @@ class Pair:
         self.master = own_redis(*IN_MEMORY, "--repl-diskless-sync-delay", "0")
         self.replica = own_redis(*IN_MEMORY, "--replicaof", "127.0.0.1", str(self.master.port))
         self.url = f"{self.master.url}?wait_replicas=1"
-        deadline = time.monotonic() + 20
-        while "master_link_status:up" not in self.replica.say("INFO", "replication"):
-            assert time.monotonic() < deadline
+        wait_until(lambda: "master_link_status:up" in self.replica.say("INFO", "replication"), what="a replica")
 
 
 @pytest.fixture
@@ -41,8 +37,8 @@ def pair(own_redis: Callable[..., OwnRedis]) -> Pair:
 
 
 @contextlib.asynccontextmanager
-async def connected(url: str) -> AsyncIterator[RedisFrontier]:
-    frontier = redis_frontier(url, "job")
+async def connected(url: str) -> AsyncIterator[Frontier]:
+    frontier = open_frontier(url, "job")
     try:
         yield frontier
     finally:
@@ -50,7 +46,7 @@ async def connected(url: str) -> AsyncIterator[RedisFrontier]:
 
 
 async def said(caplog: pytest.LogCaptureFixture, text: str) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(HANG_SECONDS):
         while not any(text in record.message for record in caplog.records):  # noqa: ASYNC110  it has no event
             await asyncio.sleep(0.01)
 
@@ -101,7 +97,6 @@ async def test_a_script_that_the_server_forgot_is_loaded_again(pair: Pair) -> No
         assert await client.names() == ["a/1", "a/2"]
 
 
-@pytest.mark.timeout(110)
 @pytest.mark.parametrize(
     "dedup",
     [
@@ -111,33 +106,17 @@ async def test_a_script_that_the_server_forgot_is_loaded_again(pair: Pair) -> No
     ],
     ids=lambda words: words[0],
 )
-def test_a_failover_under_load_loses_and_doubles_nothing(skitter, own_services, tmp_path, dedup) -> None:
+def test_a_failover_under_load_loses_and_doubles_nothing(skitter, own_redis, dedup) -> None:
     """The master is killed in the middle of a crawl, and comes back later as a replica of its successor."""
-    told = own_services.need("redis-sentinel")
-    place = ("--frontier", f"{told['url']}?wait_replicas=1", "--job", "failed-over")
-    quick = ("--set", "retry_delay_seconds=0.05", "--set", "host_backoff_seconds=0.2", "--set", "lease_seconds=3")
-    quick += tuple(word for setting in dedup for word in ("--set", setting))
-    with served(WebSpec(hosts=3, pages_per_host=250, latency_seconds=0.01)) as web:
-        crawl = skitter.start("crawl", *web.urls, "-o", "out.jsonl", "--workers", 2, "--json", *place, *quick)
-        results = skitter.folder / "out.jsonl"
-        while not results.exists() or results.read_text().count("\n") < 50:
-            assert crawl.poll() is None, crawl.communicate()
-        os.kill(told["pid"], signal.SIGKILL)
-        while not is_master(told["replica"]):
-            assert crawl.poll() is None, crawl.communicate()
-        back = OwnRedis(tmp_path / "back", *IN_MEMORY, "--replicaof", "127.0.0.1", str(told["replica"]))
-        try:
-            out, error = crawl.communicate(timeout=80)
-        finally:
-            back.kill()
-        expected = web.expected()
-    assert crawl.returncode == 0, out + error
-    assert Counter(canonical(record["url"]) for record in skitter.lines("out.jsonl")) == Counter(expected.done)
-
-
-def is_master(port: int) -> bool:
-    # A server that changes its role cuts its connections.
-    with contextlib.suppress(ConnectionResetError), socket.create_connection(("127.0.0.1", port), 10) as connection:
-        connection.sendall(b"ROLE\r\n")
-        return b"master" in connection.recv(100)
-    return False
+    redis = WatchedRedis(own_redis)
+    place = ("--frontier", f"{redis.url}?wait_replicas=1", "--job", "failed-over")
+    settings = [word for setting in dedup for word in ("--set", setting)]
+    with watched(WebSpec.plain(hosts=6, pages_per_host=10, latency_seconds=0.01)) as web:
+        crawl = pages_crawl(skitter, web, *place, *settings)
+        with ended(crawl):
+            with web.gate.shut_at(20, crawl.keep_running):
+                redis.master.kill()
+            wait_until(redis.is_promoted, crawl.process, "a promotion")
+            own_redis(*IN_MEMORY, "--replicaof", "127.0.0.1", str(redis.replica.port))
+            crawl.finish()
+        assert has_each_page_once(skitter, web), crawl.log()

@@ -13,11 +13,12 @@ import pytest
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from read_back import records
 
+from rig.processes import HANG_SECONDS
 from skitter.errors import SinkError
 from skitter.model.item import Item
 from skitter.model.job import SinkProgress
 from skitter.model.url import canonical
-from skitter.sinks.file_targets import file_sink
+from skitter.testing.outputs import file_sink
 from skitter.testing.web import WebSpec, served
 
 FORMATS = pytest.mark.parametrize(
@@ -31,7 +32,7 @@ import msgspec
 from skitter.errors import SinkError
 from skitter.model.item import Item
 from skitter.model.job import SinkProgress
-from skitter.sinks.file_targets import file_sink
+from skitter.testing.outputs import file_sink
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
@@ -110,7 +111,7 @@ def test_a_full_disk_is_said_and_nothing_is_lost(small_disk, name):
 def test_a_file_that_may_not_grow_is_said_and_cut_back(tmp_path, name):
     target = tmp_path / name
     done = subprocess.run(
-        [sys.executable, "-c", _LIMITED, str(target)], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", _LIMITED, str(target)], capture_output=True, text=True, check=True, timeout=HANG_SECONDS
     )
     written, mark, message, hint = done.stdout.strip().split("|")
     assert int(written) > 0
@@ -123,6 +124,7 @@ def test_a_file_that_may_not_grow_is_said_and_cut_back(tmp_path, name):
 def test_a_folder_of_parts_goes_on_when_there_is_room_again(small_disk):
     ballast = small_disk / "ballast"
     ballast.write_bytes(bytes(SIZE_BYTES // 2))
+    (small_disk / "parts").mkdir()
     target = f"{small_disk}/parts/{{part}}.jsonl?part_bytes=20000"
     sink = file_sink(target, overwrite=False)
     sink.take()

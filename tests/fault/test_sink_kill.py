@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import random
 import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -18,12 +17,14 @@ import msgspec
 import pytest
 from read_back import records
 
-from skitter.frontier.sqlite import sqlite_frontier
+from rig.processes import ForkedProcess
+from rig.soak import chance_of
 from skitter.model.item import Item, NewItem
 from skitter.model.job import JobSpec
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter, Request
 from skitter.settings import Settings
+from skitter.testing.frontiers import open_frontier
 
 WRITER = Path(__file__).with_name("sink_writer.py")
 BATCH = 5
@@ -39,7 +40,7 @@ async def committed(path: Path, target: str, pages: int, chance: random.Random) 
 async def committed_items(path: Path, target: str, pages: int, chance: random.Random) -> list[Item]:
     """Make a finished job with items for the target, and return what its outbox holds."""
     settings = Settings.from_layers([("test", {"obey_robots": False, "per_host": 64})]).job_wide()
-    frontier = sqlite_frontier(path, "books")
+    frontier = open_frontier(f"sqlite:{path}", "books")
     try:
         await frontier.begin(JobSpec(name="books", spider="", settings=settings))
         for each in (target, "all"):
@@ -71,14 +72,28 @@ def _items(chance: random.Random) -> list[NewItem]:
 
 
 def deliver(frontier: Path, target: Path | str, kill_after: str = "", delay_seconds: float = 0.0) -> str:
-    """Run the writer, and kill it that long after it has said those letters. What it had said until then."""
-    command = [sys.executable, str(WRITER), str(frontier), str(target), str(BATCH)]
+    """Run the writer, and kill it that long after it has said those letters. What it had said until then.
+
+    It stops by itself some batches after the one at which it is killed, so that it never is at the end before.
+    """
+    words = [str(frontier), str(target), str(BATCH)]
+    is_paced = kill_after.startswith("o")
     # What it complains of goes to a file: a pipe that nobody reads meanwhile would hold it up when it is full.
     with (
         tempfile.TemporaryFile() as errors,
-        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, bufsize=0) as writer,
+        ForkedProcess(
+            str(WRITER),
+            words,
+            stdin=subprocess.PIPE if is_paced else subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            bufsize=0,
+        ) as writer,
     ):
         assert writer.stdout
+        if is_paced:
+            assert writer.stdin
+            writer.stdin.write(b"x" * (len(kill_after) + 1))
         said = ""
         while kill_after and said[-1:] != "f" and not said.startswith(kill_after) and (data := writer.stdout.read(1)):
             said += data.decode()
@@ -93,9 +108,9 @@ def deliver(frontier: Path, target: Path | str, kill_after: str = "", delay_seco
 
 
 @pytest.mark.parametrize("name", FORMATS)
-@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [2, pytest.param(100, marks=pytest.mark.soak)])
 async def test_a_killed_writer_doubles_and_loses_nothing(tmp_path, name, kills):
-    chance = random.Random(f"{name} {kills}")
+    chance = chance_of(f"{name} {kills}")
     frontier, target = tmp_path / "x.db", tmp_path / name
     expected = await committed(frontier, str(target), kills * 40, chance)
     assert len(expected) > kills * 40
@@ -109,11 +124,12 @@ async def test_a_killed_writer_doubles_and_loses_nothing(tmp_path, name, kills):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-async def test_a_writer_killed_while_it_completes_the_target_leaves_it_whole(tmp_path, name):
-    chance = random.Random(name)
+@pytest.mark.parametrize("kills", [1, pytest.param(6, marks=pytest.mark.soak)])
+async def test_a_writer_killed_while_it_completes_the_target_leaves_it_whole(tmp_path, name, kills):
+    chance = chance_of(name)
     frontier, target = tmp_path / "x.db", tmp_path / name
     expected = await committed(frontier, str(target), 40, chance)
-    for _ in range(6):
+    for _ in range(kills):
         said = deliver(frontier, target, "f", chance.random() * 0.004)
         if target.exists() and not name.startswith("out.jsonl"):
             assert records(target) == expected
@@ -125,10 +141,11 @@ async def test_a_writer_killed_while_it_completes_the_target_leaves_it_whole(tmp
 
 
 @pytest.mark.parametrize("name", PARTS)
-@pytest.mark.parametrize("kills", [5, pytest.param(100, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [2, pytest.param(100, marks=pytest.mark.soak)])
 async def test_a_killed_writer_of_parts_doubles_and_loses_nothing(tmp_path, name, kills):
-    chance = random.Random(f"{name} {kills}")
+    chance = chance_of(f"{name} {kills}")
     frontier, folder = tmp_path / "x.db", tmp_path / "parts"
+    folder.mkdir()
     target = f"{folder}/{name}"
     expected = await committed(frontier, target, kills * 40, chance)
     for _ in range(kills):

@@ -7,23 +7,24 @@ not show.
 
 from __future__ import annotations
 
-import random
 import signal
 import sqlite3
 import subprocess
-import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from test_sink_kill import committed
 
+from rig.processes import HANG_SECONDS, ForkedProcess
+from rig.soak import chance_of
+
 OWNER = Path(__file__).with_name("sink_owner.py")
 
 
 def start(frontier: Path, table: Path, name: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, str(OWNER), str(frontier), str(table), name]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
+    words = [str(frontier), str(table), name]
+    return ForkedProcess(str(OWNER), words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, bufsize=0)
 
 
 def heard(process: subprocess.Popen[bytes], letters: str) -> str:
@@ -60,9 +61,9 @@ def is_locked(file: Path) -> bool:
         return False
 
 
-@pytest.mark.parametrize("rounds", [3, pytest.param(30, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("rounds", [1, pytest.param(30, marks=pytest.mark.soak)])
 async def test_an_owner_that_stood_still_doubles_and_loses_nothing(tmp_path, rounds):
-    chance = random.Random(f"owners {rounds}")
+    chance = chance_of(f"owners {rounds}")
     frontier, table = tmp_path / "x.db", tmp_path / "table.db"
     expected = await committed(frontier, "table://", rounds * 60, chance)
     running = start(frontier, table, "owner 0")
@@ -75,12 +76,12 @@ async def test_an_owner_that_stood_still_doubles_and_loses_nothing(tmp_path, rou
         # Mostly it has to wait ("w"); where it takes long to start, the ownership is over by then.
         heard(other, "o.")
         running.send_signal(signal.SIGCONT)
-        out, errors = running.communicate(timeout=30)
+        out, errors = running.communicate(timeout=HANG_SECONDS)
         assert running.returncode == 0, errors
         assert out.endswith(b"l"), out
         lost += 1
         running = other
-    out, errors = running.communicate(timeout=60)
+    out, errors = running.communicate(timeout=HANG_SECONDS)
     assert out.endswith(b"d"), (out, errors)
     with closing(sqlite3.connect(table)) as database:
         rows = [row for (row,) in database.execute("SELECT id FROM rows")]

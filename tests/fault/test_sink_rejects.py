@@ -17,8 +17,9 @@ import pytest
 import test_sink_kill
 from test_sink_kill import committed_items, deliver
 
-from skitter.extract.rejected_items import decode_reject, encode_reject
+from rig.soak import chance_of
 from skitter.model.item import ItemKind, NewItem
+from skitter.testing.outputs import encode_reject
 
 
 def read(path: Path) -> list[dict[str, Any]]:
@@ -46,13 +47,13 @@ def _items(chance: random.Random) -> list[NewItem]:
 
 
 @pytest.mark.parametrize("name", ["out.jsonl", "out.jsonl.gz", "out.csv"])
-@pytest.mark.parametrize("kills", [8, pytest.param(80, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [3, pytest.param(80, marks=pytest.mark.soak)])
 async def test_a_killed_writer_loses_no_reject_and_doubles_nothing(tmp_path, monkeypatch, name, kills):
-    chance = random.Random(f"rejects {name} {kills}")
+    chance = chance_of(f"rejects {name} {kills}")
     frontier, target = tmp_path / "x.db", tmp_path / name
     monkeypatch.setattr(test_sink_kill, "_items", _items)
     items = await committed_items(frontier, str(target), kills * 30, chance)
-    unstored = [decode_reject(item.record).record["id"] for item in items if item.kind is ItemKind.REJECT]
+    unstored = [msgspec.msgpack.decode(item.record)["record"]["id"] for item in items if item.kind is ItemKind.REJECT]
     records = [item.record for item in items if item.kind is ItemKind.RECORD]
     unreadable = [record for record in records if record[:1] == b"\xc1"]
     good = [msgspec.msgpack.decode(record) for record in records if record[:1] != b"\xc1"]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from rig.proxy import Proxy
 
+from rig.processes import HANG_SECONDS, wait_until
+from rig.relay import Relay
 from skitter.testing.web import WebSpec, served
 
 ITEMS = 30_000
@@ -36,18 +37,16 @@ def test_parts_whose_answers_are_torn_are_stored_once(skitter, services) -> None
     log = skitter.folder / "web.log"
     with (
         served(WebSpec.plain(hosts=1, pages_per_host=2), log) as web,
-        Proxy("127.0.0.1", services.need("redis")["port"], seed=1) as line,
+        Relay("127.0.0.1", services.need("redis")["port"]) as line,
     ):
-        place = ("--frontier", line.url, "--job", "torn-parts", "--fresh", "--ignore-robots")
+        place = ("--frontier", f"redis://{line.address}", "--job", "torn-parts", "--fresh", "--ignore-robots")
         crawl = skitter.start("crawl", "large.py", "-a", f"base={web.urls[0]}", "-o", "out.jsonl", *place)
         # At the start a Redis that cannot be reached is an error; from the first page on it is waited for.
-        while crawl.poll() is None and not web.log():
-            pass
+        wait_until(web.log, crawl, "a first page")
         line.cut_answers = 0.5
-        while crawl.poll() is None and line.cuts < 20:
-            pass
+        wait_until(lambda: crawl.poll() is not None or line.cuts >= 20)
         line.cut_answers = 0.0
-        out, error = crawl.communicate(timeout=90)
+        out, error = crawl.communicate(timeout=HANG_SECONDS)
     assert crawl.returncode == 0, out + error
     assert line.cuts
     assert Counter(record["number"] for record in skitter.lines("out.jsonl")) == Counter(range(ITEMS))

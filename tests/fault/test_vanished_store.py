@@ -5,36 +5,43 @@ from __future__ import annotations
 import re
 import shutil
 import sqlite3
-import subprocess
-import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from skitter.app.frontiers import use_open_file
+from rig.processes import HANG_SECONDS
+from rig.watched_web import WatchedWeb, watched
 from skitter.errors import VanishedError
-from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.job import JobSpec
-from skitter.testing.web import ServedWeb, WebSpec, served
+from skitter.testing.frontiers import open_frontier, use_open_file
+from skitter.testing.web import WebSpec
 
-SLOW = WebSpec.plain(hosts=2, pages_per_host=400, latency_seconds=0.02)
-FEW = 20
+HARMED_AT = 15
+"""Pages that were asked for when something happens to the store; many more are to come."""
 
 
 @pytest.fixture
-def web() -> Iterator[ServedWeb]:
-    with served(SLOW) as web:
+def web() -> Iterator[WatchedWeb]:
+    with watched(WebSpec.plain(hosts=4, pages_per_host=15, latency_seconds=0.01)) as web:
         yield web
 
 
-def wait_for_lines(path: Path, process: subprocess.Popen[str]) -> None:
-    deadline = time.monotonic() + 30
-    while not path.exists() or path.read_text().count("\n") < FEW:
+def told_after(skitter: Any, web: WatchedWeb, harm: Callable[[], object], *options: object) -> str:
+    """What a crawl says that ends because of harm to its store."""
+    process = skitter.start("crawl", *web.urls, "-o", "out.jsonl", "--job", "j", *options)
+
+    def check_running() -> None:
         assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "no progress"
-        time.sleep(0.02)
+
+    with web.gate.shut_at(HARMED_AT, check_running):
+        harm()
+    told: str = process.communicate(timeout=HANG_SECONDS)[1]
+    assert process.returncode == 3, told
+    assert "Traceback" not in told
+    return told
 
 
 def delete(file: Path) -> None:
@@ -61,25 +68,28 @@ def put_a_file_in_its_folders_place(file: Path) -> None:
     file.parent.touch()
 
 
-@pytest.mark.parametrize("harm", [delete, delete_all, delete_log, replace, put_a_file_in_its_folders_place])
+@pytest.mark.parametrize(
+    "harm",
+    [
+        delete,
+        replace,
+        put_a_file_in_its_folders_place,
+        *(pytest.param(harm, marks=pytest.mark.soak) for harm in (delete_all, delete_log)),
+    ],
+)
 def test_a_file_that_vanishes_is_said_and_what_is_committed_is_delivered(
-    skitter: Any, web: ServedWeb, harm: Callable[[Path], None]
+    skitter: Any, web: WatchedWeb, harm: Callable[[Path], None]
 ) -> None:
-    process = skitter.start("crawl", *web.urls, "-o", "out.jsonl", "--workers", 2, "--job", "j")
-    wait_for_lines(skitter.folder / "out.jsonl", process)
-    harm(skitter.folder / ".skitter" / "j.db")
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 3, told
+    told = told_after(skitter, web, lambda: harm(skitter.folder / ".skitter" / "j.db"), "--workers", 2)
     error = told[told.index("error: the database of the job was deleted or replaced while it was open: ") :]
     found = re.search(r"(\d+) items were delivered, and (\d+) committed items were not", error)
     assert found, told
     assert (int(found[1]), int(found[2])) == (len(skitter.lines("out.jsonl")), 0)
-    assert "Traceback" not in told
 
 
 async def test_whoever_reads_notices_at_once_that_the_file_is_gone(tmp_path: Path) -> None:
     """The last thing that a crawl does is to read how the job stands: a job that is gone is not finished."""
-    frontier = sqlite_frontier(tmp_path / "j.db", "j")
+    frontier = open_frontier(f"sqlite:{tmp_path / 'j.db'}", "j")
     try:
         await frontier.begin(JobSpec(name="j", spider=""))
         await frontier.report()
@@ -93,19 +103,13 @@ async def test_whoever_reads_notices_at_once_that_the_file_is_gone(tmp_path: Pat
         await frontier.close()
 
 
-def test_a_redis_that_is_emptied_is_said(skitter: Any, own_redis: Callable[..., Any], web: ServedWeb) -> None:
+def test_a_redis_that_is_emptied_is_said(skitter: Any, own_redis: Callable[..., Any], web: WatchedWeb) -> None:
     server = own_redis()
-    place = ("--frontier", server.url, "--job", "j")
-    process = skitter.start("crawl", *web.urls, "-o", "out.jsonl", "--workers", 2, *place)
-    wait_for_lines(skitter.folder / "out.jsonl", process)
-    server.say("FLUSHALL")
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 3, told
+    told = told_after(skitter, web, lambda: server.say("FLUSHALL"), "--workers", 2, "--frontier", server.url)
     assert "error: the job vanished from Redis while it was in use" in told
     found = re.search(r"at least (\d+) items had been delivered", told)
     assert found, told
     assert int(found[1]) <= len(skitter.lines("out.jsonl"))
-    assert "Traceback" not in told
 
 
 REFUSALS = {
@@ -127,13 +131,13 @@ def test_a_redis_that_refuses_to_begin_a_job_has_not_lost_it(
     assert re.search(reason, told)
 
 
-def test_a_job_that_is_removed_from_its_file_is_said(skitter: Any, web: ServedWeb) -> None:
-    process = skitter.start("crawl", *web.urls, "-o", "out.jsonl", "--job", "j")
-    wait_for_lines(skitter.folder / "out.jsonl", process)
-    connection = sqlite3.connect(skitter.folder / ".skitter" / "j.db", timeout=30)
-    with connection:
-        connection.execute("DELETE FROM jobs")
-    connection.close()
-    _, told = process.communicate(timeout=60)
-    assert process.returncode == 3, told
+def test_a_job_that_is_removed_from_its_file_is_said(skitter: Any, web: WatchedWeb) -> None:
+    def remove() -> None:
+        with (
+            closing(sqlite3.connect(skitter.folder / ".skitter" / "j.db", timeout=HANG_SECONDS)) as connection,
+            connection,
+        ):
+            connection.execute("DELETE FROM jobs")
+
+    told = told_after(skitter, web, remove)
     assert "error: the job was removed from its store while it was in use: j" in told

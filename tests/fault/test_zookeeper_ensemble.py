@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
 
-from own_coordinators import ZookeeperEnsemble, ZookeeperNode
-from skitter.cluster import connect
-from skitter.cluster.cluster import Cluster
+from rig.servers.coordinators import ZookeeperEnsemble, ZookeeperNode
+from skitter.cluster import Cluster, connect
 from skitter.cluster.contract import Coordinator
-from skitter.cluster.zookeeper.coordinator import ZookeeperCoordinator
 from skitter.testing import CoordinatorContract, CoordinatorPlace
 
 # The first test may have to install the server.
@@ -22,11 +19,8 @@ WAIT_SECONDS = 60.0
 
 
 @pytest.fixture
-def ensemble(services) -> Iterator[ZookeeperEnsemble]:
-    services.need("zookeeper")  # installs it where it is missing
-    ensemble = ZookeeperEnsemble()
-    yield ensemble
-    ensemble.remove()
+def ensemble(own_server) -> ZookeeperEnsemble:
+    return own_server(ZookeeperEnsemble)
 
 
 class Entries:
@@ -111,7 +105,7 @@ class EnsemblePlace(CoordinatorPlace):
         self.url = f"{url}/{uuid4().hex}"
 
     def coordinator(self, session_seconds: float) -> Coordinator:
-        return ZookeeperCoordinator(self.url, session_seconds=session_seconds)
+        return connect(self.url, session_seconds=session_seconds).coordinator
 
 
 @pytest.fixture

@@ -12,13 +12,14 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from rig.master import Master
 
+from rig.master import Master
+from rig.processes import HANG_SECONDS
 from skitter.app.audit import Trails, local_actor
 from skitter.app.frontiers import open_frontier
 from skitter.audit.mutations import MUTATIONS, SCHEDULE_ACTIONS, STORE_ACTIONS
@@ -123,7 +124,7 @@ def steps_of_a_job(proxy: str, seed: str) -> list[tuple[tuple[object, ...], Expe
             Expected("retry", {"state": "finished", "failed": 1}, {"state": "running", "failed": 0, "retried": 1}),
         ),
         (("pause",), Expected("pause", {"state": "running"}, {"state": "paused"})),
-        (("set", "delay_seconds=2"), Expected("set", {"delay_seconds": 0.0}, {"delay_seconds": 2.0})),
+        (("set", "delay_seconds=2"), Expected("set", {"delay_seconds": None}, {"delay_seconds": 2.0})),
         (("add", "http://127.0.0.1:9/more"), Expected("add", {"queued": 1}, {"queued": 2, "added": 1})),
         (("fsck", "--repair"), Expected("fsck", {"state": "paused"}, {"state": "paused", "found": 0, "mended": 0})),
         (("resume",), Expected("resume", {"state": "paused"}, {"state": "running"})),
@@ -278,7 +279,7 @@ def test_a_command_of_a_schedule_acts_as_the_schedule(
         assert begun == ["schedule:hourly"]
     finally:
         scheduler.terminate()
-        scheduler.communicate(timeout=30)
+        scheduler.communicate(timeout=HANG_SECONDS)
 
 
 def test_killed_between_intended_and_outcome_is_an_unknown_outcome(
@@ -329,7 +330,7 @@ def test_a_store_that_cannot_keep_the_row_refuses_the_mutation(
         if url == server.url:
             server.say("CONFIG", "SET", "maxmemory", "1")
         else:
-            with sqlite3.connect("jobs.db") as database:
+            with closing(sqlite3.connect("jobs.db")) as database, database:
                 database.execute(
                     "CREATE TRIGGER full BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no room for it'); END"
                 )

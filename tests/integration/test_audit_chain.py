@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -16,6 +17,7 @@ import redis
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rig.processes import HANG_SECONDS
 from skitter.app.audit import TrailFilter, Trails, Verification
 from skitter.app.frontiers import drop_job, open_frontier
 from skitter.audit.entry import DONE, GENESIS, Draft, hash_of, sealed
@@ -61,15 +63,15 @@ class File:
 
     def forget_table(self) -> None:
         """As a skitter without a trail has left it."""
-        with sqlite3.connect(self._path) as database:
+        with closing(sqlite3.connect(self._path)) as database, database:
             database.execute("DROP TABLE audit")
 
     def rows(self) -> Rows:
-        with sqlite3.connect(self._path) as database:
+        with closing(sqlite3.connect(self._path)) as database, database:
             return list(database.execute("SELECT body, hash FROM audit ORDER BY seq"))
 
     def overwrite(self, rows: Rows, numbers: Sequence[int] | None = None) -> None:
-        with sqlite3.connect(self._path) as database:
+        with closing(sqlite3.connect(self._path)) as database, database:
             database.execute(TABLE)
             database.execute("DELETE FROM audit")
             numbered = zip(numbers or range(1, len(rows) + 1), rows, strict=True)
@@ -274,7 +276,7 @@ def test_two_processes_that_append_at_once_keep_one_chain(place: Place) -> None:
         process.stdin.write("go\n")
         process.stdin.flush()
     for process in started:
-        process.communicate(timeout=60)
+        process.communicate(timeout=HANG_SECONDS)
         assert process.returncode == 0
     rows, found = asyncio.run(read())
     assert found.ok, found.problems

@@ -19,7 +19,7 @@ URLS = ["https://a.example/1", "https://a.example/2"]
 async def test_ids_states_items_and_results(services: Any, tmp_path: Path) -> None:
     url, job = services.need("redis")["url"], tmp_path.name
     async with skitter.AsyncClient(url) as client:
-        first, second = await client.submit(URLS, job=job, settings={"obey_robots": False})
+        first, second = await client.submit(URLS, job=job, settings={"obey_robots": False, "delay_seconds": 0})
         queued = await client.state(first)
         assert queued is not None
         assert (queued.state, queued.url) == ("queued", URLS[0])
@@ -44,7 +44,7 @@ async def test_ids_states_items_and_results(services: Any, tmp_path: Path) -> No
         done = await client.state(first)
         assert done is not None
         assert done.state == "ended"
-        assert (await client.wait(job, timeout_seconds=30)).state is State.FINISHED
+        assert (await client.wait(job, timeout_seconds=60)).state is State.FINISHED
         assert {request_id async for request_id, _ in client.results(job)} == {first, second}
         assert await client.items(second) == []
         assert job in [view.job for view in await client.jobs()]
@@ -54,7 +54,7 @@ async def test_ids_states_items_and_results(services: Any, tmp_path: Path) -> No
 async def test_jobs_and_hosts_are_steered(services: Any, tmp_path: Path) -> None:
     url, job = services.need("redis")["url"], tmp_path.name
     async with skitter.AsyncClient(url) as client:
-        await client.submit(["https://b.example/", *URLS], job=job, settings={"obey_robots": False})
+        await client.submit(["https://b.example/", *URLS], job=job, settings={"obey_robots": False, "delay_seconds": 0})
         assert (await client.pause(job)).state is State.PAUSED
         assert (await client.resume(job)).state is State.RUNNING
         await client.give_up_host(job, "https://b.example")

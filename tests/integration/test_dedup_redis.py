@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import redis
 
-from own_redis import OwnRedis
+from rig.servers.redis import OwnRedis
 from skitter.dedup import (
     BloomFilter,
     LayeredSet,

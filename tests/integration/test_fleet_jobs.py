@@ -42,7 +42,7 @@ async def jobs(url: str) -> AsyncIterator[FleetJobs]:
 
 
 async def submit(url: str, job: str, *outputs: str, **settings: Any) -> JobKey:
-    own = Settings.from_layers([("test", {"obey_robots": False, **settings})])
+    own = Settings.from_layers([("test", {"obey_robots": False, "delay_seconds": 0, **settings})])
     config = crawl_config(
         source_of_urls([SEED], []), own, job=job, frontier=url, outputs=[(output, False) for output in outputs]
     )

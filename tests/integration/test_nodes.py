@@ -87,7 +87,7 @@ async def test_two_nodes_of_different_jobs_run_and_are_stopped_in_one_event_loop
 async def test_two_nodes_that_work_in_this_process_leave_its_standard_output_as_it_was() -> None:
     async with (
         SyntheticWeb(WebSpec.plain(hosts=1, pages_per_host=10)) as small,
-        SyntheticWeb(WebSpec.plain(hosts=1, pages_per_host=100, latency_seconds=0.02)) as large,
+        SyntheticWeb(WebSpec.plain(hosts=1, pages_per_host=40, latency_seconds=0.3)) as large,
     ):
         before = sys.stdout
         first = Running(None, "first", small.urls[0])

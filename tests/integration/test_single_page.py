@@ -26,11 +26,11 @@ def wanted(url: str, key: str, **settings: object) -> PageWanted:
 
 async def test_a_page_comes_to_whoever_wants_it_and_nothing_of_it_is_kept(frontier):
     async with SyntheticWeb(WebSpec.plain(hosts=1, pages_per_host=3)) as web:
-        page = await fetch_page(frontier, wanted(web.urls[0], "a"), wait_seconds=30)
+        page = await fetch_page(frontier, wanted(web.urls[0], "a"), wait_seconds=60)
         assert isinstance(page, Page)
         assert page.status == 200
         # As after a kill behind the fetch: the page is lost, and the message comes again.
-        again = await fetch_page(frontier, wanted(web.urls[0], "a"), wait_seconds=30)
+        again = await fetch_page(frontier, wanted(web.urls[0], "a"), wait_seconds=60)
         assert isinstance(again, Page)
         assert again.body == page.body
     store = open_frontier(frontier, "pages", create=False)
@@ -43,7 +43,7 @@ async def test_a_page_comes_to_whoever_wants_it_and_nothing_of_it_is_kept(fronti
 async def test_a_host_that_may_not_be_asked_yet_keeps_nobody_waiting(frontier):
     async with SyntheticWeb(WebSpec.plain(hosts=1, pages_per_host=3)) as web:
         first = await fetch_page(
-            frontier, wanted(web.urls[0], "a", delay_seconds=600, obey_robots=False), wait_seconds=30
+            frontier, wanted(web.urls[0], "a", delay_seconds=600, obey_robots=False), wait_seconds=60
         )
         assert isinstance(first, Page)
         later = await fetch_page(frontier, wanted(web.urls[0], "b"), wait_seconds=0.5)
@@ -62,13 +62,13 @@ async def test_a_page_that_cannot_be_had_says_why(frontier, kind, error_class):
             "robots": expected.excluded,
         }
         with pytest.raises(FetchError) as raised:
-            await fetch_page(frontier, wanted(min(urls[error_class]), "a"), wait_seconds=30)
+            await fetch_page(frontier, wanted(min(urls[error_class]), "a"), wait_seconds=60)
     assert raised.value.error_class == error_class
 
 
 async def test_redirects_are_followed(frontier):
     async with SyntheticWeb(WebSpec.plain(hosts=1, pages_per_host=40, redirects=0.2)) as web:
         chains = [url for url in web.expected().redirected if "/p/" in url]
-        page = await fetch_page(frontier, wanted(min(chains), "a"), wait_seconds=30)
+        page = await fetch_page(frontier, wanted(min(chains), "a"), wait_seconds=60)
     assert isinstance(page, Page)
     assert page.url != min(chains)

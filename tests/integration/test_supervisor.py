@@ -44,6 +44,12 @@ def spin(seconds=1e9):
     end = time.monotonic() + seconds
     while time.monotonic() < end: pass
 
+def spin_until(path):
+    while not os.path.exists(path): pass
+
+def wait_until(path):
+    while not os.path.exists(path): time.sleep(0.01)
+
 def live():
     while True:
         time.sleep(60)
@@ -54,12 +60,32 @@ LIVE = HELLO + "say(log='ready')\nlive()\n"
 WILLING = "signal.signal(signal.SIGTERM, lambda *_: (say(log='drained'), say(end=False), os._exit(0)))\n" + LIVE
 
 
+class PatientSupervisor(Supervisor):
+    """Counts the time of a worker only where the test says so: how fast a process starts is the machine's doing."""
+
+    time_runs: Callable[[WorkerProcess], bool]
+
+    def _update(self, child: WorkerProcess, seconds: float) -> None:
+        super()._update(child, seconds if self.time_runs(child) else 0.0)
+
+    def look(self, seconds: float) -> None:
+        """Check all workers, so much later."""
+        for child in self._children:
+            super()._update(child, seconds)
+            self._check(child)
+
+    def child(self, worker: str) -> WorkerProcess:
+        return next(child for child in self._children if child.worker == worker)
+
+
 class House:
     """A supervisor whose n-th child runs the n-th script; the last one is for all that follow."""
 
     def __init__(self) -> None:
         self.frontier = memory_frontier("job")
         self.events: list[str] = []
+        self.time_runs: Callable[[WorkerProcess], bool] = lambda child: bool(child.worker)
+        """Whether the time of a worker is counted: once it has said hello."""
         self._heard = asyncio.Event()
 
     async def leased(self, *names: str, worker: str = "w1") -> dict[str, Lease]:
@@ -72,7 +98,7 @@ class House:
         grant = await self.frontier.lease(worker, 100)
         return {lease.request.url.rpartition("/")[2]: lease for lease in grant.leases if lease.payload}
 
-    def supervisor(self, *scripts: str, count: int = 1, **options: Any) -> Supervisor:
+    def supervisor(self, *scripts: str, count: int = 1, **options: Any) -> PatientSupervisor:
         started = iter(scripts)
         last = ""
 
@@ -83,9 +109,13 @@ class House:
 
         return self.of_command(command, count, **options)
 
-    def of_command(self, command: Callable[[int, int], Sequence[str]], count: int = 1, **options: Any) -> Supervisor:
-        options = {"callback_seconds": 60.0, "lease_seconds": 30.0, "shutdown_seconds": 10.0} | options
-        return Supervisor(command, count, frontier=self.frontier, on_event=self._hear, **options)
+    def of_command(
+        self, command: Callable[[int, int], Sequence[str]], count: int = 1, **options: Any
+    ) -> PatientSupervisor:
+        options = {"callback_seconds": 60.0, "lease_seconds": 30.0, "shutdown_seconds": 60.0} | options
+        supervisor = PatientSupervisor(command, count, frontier=self.frontier, on_event=self._hear, **options)
+        supervisor.time_runs = self.time_runs
+        return supervisor
 
     def _hear(self, event: Event) -> None:
         self.events.append(event.text)
@@ -93,14 +123,30 @@ class House:
 
     async def heard(self, text: str, times: int = 1) -> None:
         """Wait for an event."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while sum(text in event for event in self.events) < times:
                 self._heard.clear()
                 await self._heard.wait()
 
     async def run(self, supervisor: Supervisor) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(100):
             await supervisor.run()
+
+    async def beats_for(self, seconds: int, script: str, folder: Path, **options: Any) -> None:
+        """After its script, the worker w1 is checked every second, and says one word after each check."""
+        self.time_runs = lambda child: False
+        words = f"for n in range({seconds}): wait_until(f'{folder}/{{n}}'); say(beat=True)\n"
+        supervisor = self.supervisor(script + "say(log='ready')\n" + words + END, **options)
+        running = asyncio.create_task(self.run(supervisor))
+        await self.heard("ready")
+        child = supervisor.child("w1")
+        for second in range(seconds):
+            supervisor.look(1.0)
+            assert child.silent_seconds == 1.0
+            (folder / str(second)).touch()
+            while child.silent_seconds:  # noqa: ASYNC110  nothing tells of a word
+                await asyncio.sleep(0.005)
+        await running
 
 
 @pytest.fixture
@@ -112,6 +158,7 @@ def house() -> House:
 def _hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_CHECK_SECONDS", 0.05)
     monkeypatch.setattr(module, "_MAX_PAUSE_SECONDS", 0.01)
+    monkeypatch.setattr("skitter.node.worker_process.LAST_WORDS_SECONDS", 60.0)
 
 
 def is_gone(pid: int) -> bool:
@@ -123,6 +170,27 @@ def is_gone(pid: int) -> bool:
 
 
 # ---- ends
+
+
+async def test_a_job_that_is_over_waits_for_no_worker_that_has_not_joined(house: House) -> None:
+    await house.leased()
+    await house.run(house.supervisor(HELLO + "say(end=False, of_job=True)\n", "live()", count=3))
+    assert house.events == [], "a worker that had leased nothing is no loss, and none takes its place"
+
+
+async def test_a_worker_that_has_joined_comes_to_its_own_end(house: House, tmp_path: Path) -> None:
+    await house.leased()
+    last = HELLO + f"say(log='joined')\nwait_until({str(tmp_path / 'over')!r})\nsay(log='came to its end')\n" + END
+    first = f"wait_until({str(tmp_path / 'joined')!r})\n" + HELLO + "say(end=False, of_job=True)\n"
+    supervisor = house.supervisor(last, first, count=2)
+    running = asyncio.create_task(house.run(supervisor))
+    await house.heard("joined")
+    (tmp_path / "joined").touch()
+    while not supervisor._job_is_over:  # noqa: ASYNC110  nothing tells of it
+        await asyncio.sleep(0.005)
+    (tmp_path / "over").touch()
+    await running
+    assert house.events == ["joined", "came to its end"]
 
 
 async def test_a_worker_that_ends_by_itself_is_not_replaced(house: House) -> None:
@@ -200,13 +268,17 @@ say(log='and yet')
 
 
 async def test_a_process_that_a_worker_left_behind_does_not_keep_its_place(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr("skitter.node.worker_process.LAST_WORDS_SECONDS", 0.1)
     await house.leased("a")
-    script = HELLO + "child = os.fork()\nif child: say(log=str(child)); os._exit(7)\nlive()\n"
+    heard = tmp_path / "heard"
+    ends = f"if child: say(log=str(child)); wait_until({str(heard)!r}); os._exit(7)\n"
+    running = asyncio.create_task(house.run(house.supervisor(HELLO + "child = os.fork()\n" + ends + "live()\n", END)))
     try:
-        await house.run(house.supervisor(script, END))
+        await house.heard("")
+        heard.touch()
+        await running
         assert any("3 leases are returned" in event or "2 leases are returned" in event for event in house.events)
     finally:
         os.kill(int(house.events[0]), signal.SIGKILL)
@@ -228,8 +300,7 @@ async def test_an_error_of_a_worker_is_raised_after_the_others_have_stopped(
 ) -> None:
     await house.leased("a", worker="w9")
     go = tmp_path / "go"
-    wait = f"while not os.path.exists({str(go)!r}): time.sleep(0.01)\n"
-    error = f"say(hello='w9')\n{wait}say(error='no spider', hint='write one', code={code})\n"
+    error = f"say(hello='w9')\nwait_until({str(go)!r})\nsay(error='no spider', hint='write one', code={code})\n"
     running = asyncio.create_task(house.run(house.supervisor(WILLING, error, count=2)))
     await house.heard("ready")
     go.touch()
@@ -274,15 +345,32 @@ async def test_workers_that_get_on_or_are_taken_down_are_replaced_however_often(
 
 
 async def test_a_worker_that_fails_beside_one_that_gets_on_is_replaced(
-    house: House, monkeypatch: pytest.MonkeyPatch
+    house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """The other one commits something between any two failures."""
     monkeypatch.setattr(module, "FAILURES", 5)
     await house.leased("a")
-    beside = "n = 0\nwhile n < 150:\n    n += 1\n    say(committed=n)\n    time.sleep(0.02)\n"
-    fails = HELLO + "time.sleep(0.1)\nsay(failed='KeyError')\nos._exit(1)"
+    committed, over = tmp_path / "committed", tmp_path / "over"
+    committed.touch()
+    beside = f"""
+log = open({str(committed)!r}, "a", buffering=1)
+n = 0
+while not os.path.exists({str(over)!r}):
+    n += 1
+    say(committed=n)
+    log.write("x")
+    log.flush()
+    time.sleep(0.02)
+"""
+    fails = f"""
+begun = os.path.getsize({str(committed)!r})
+while os.path.getsize({str(committed)!r}) < begun + 2: time.sleep(0.01)
+say(failed='KeyError')
+os._exit(1)
+"""
     deaths = 9
-    await house.run(house.supervisor(HELLO + beside + END, *[fails] * deaths, HELLO + END, count=2))
+    last = HELLO + f"open({str(over)!r}, 'w').close()\n" + END
+    await house.run(house.supervisor(HELLO + beside + END, *[HELLO + fails] * deaths, last, count=2))
     assert sum("KeyError" in event for event in house.events) == deaths
 
 
@@ -321,17 +409,19 @@ async def test_a_silent_worker_is_replaced(house: House, monkeypatch: pytest.Mon
     assert (await house.frontier.counts()).queued == 2
 
 
-async def test_a_worker_that_speaks_is_not_silent(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_worker_that_speaks_is_not_silent(
+    house: House, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setattr(module, "SILENT_MARGIN_SECONDS", 0.5)
     await house.leased()
-    beats = "for _ in range(35): say(beat=True); time.sleep(0.05)\n"
-    await house.run(house.supervisor(HELLO + beats + END, callback_seconds=1.0))
-    assert house.events == []
+    await house.beats_for(5, HELLO, tmp_path, callback_seconds=1.0)
+    assert house.events == ["ready"]
 
 
 async def test_a_stopped_worker_is_replaced_soon(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STOPPED_SECONDS", 0.2)
     leases = await house.leased("a")
+    house.time_runs = WorkerProcess.is_stopped
     stopped = on_loop(leases["a"]) + "os.kill(os.getpid(), signal.SIGSTOP)\n"
     await house.run(house.supervisor(HELLO + stopped, END, callback_seconds=0.1))
     assert any("died (stopped for" in event for event in house.events)
@@ -377,11 +467,10 @@ async def test_a_loop_that_is_blocked_by_no_page_costs_no_page(house: House, not
     assert (await house.frontier.counts()).queued == 1
 
 
-async def test_a_worker_that_waits_for_its_store_is_not_held(house: House) -> None:
+async def test_a_worker_that_waits_for_its_store_is_not_held(house: House, tmp_path: Path) -> None:
     await house.leased()
-    waits = "on_loop(0, 0, 0, ticks=0)\nfor _ in range(30): say(beat=True); time.sleep(0.05)\n"
-    await house.run(house.supervisor(HELLO + waits + END, callback_seconds=0.5))
-    assert house.events == []
+    await house.beats_for(5, HELLO + "on_loop(0, 0, 0, ticks=0)\n", tmp_path, callback_seconds=0.5)
+    assert house.events == ["ready"]
 
 
 # ---- workers that are held by a page
@@ -396,9 +485,9 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_page_is_not_blamed_for_a_thread_that_holds_the_interpreter(house: House, soon: None) -> None:
     leases = await house.leased("innocent", "b")
     # The thread of the loop waits for the interpreter in the middle of a page, as anywhere else.
-    thread = "import re, threading\nthreading.Thread(target=re.match, args=('(?:a+)+$', 'a' * 60 + 'b')).start()\n"
-    supervisor = house.supervisor(HELLO + on_loop(leases["innocent"]) + thread + "spin()\n", END, callback_seconds=1.5)
-    await house.run(supervisor)
+    thread = "threading.Thread(target=re.match, args=('(?:a+)+$', 'a' * 60 + 'b')).start()\n"
+    script = "import re, threading\n" + HELLO + on_loop(leases["innocent"]) + thread + "spin()\n"
+    await house.run(house.supervisor(script, END, callback_seconds=1.5))
     assert not any("has been blocked by one page" in event for event in house.events)
     assert (await house.frontier.counts()).failed == 0
     assert [(await house.frontier.trace(lease.id)).losses for lease in leases.values()] == [1, 1], "each is a suspect"
@@ -426,12 +515,16 @@ async def test_others_go_on_while_a_page_holds_its_worker(house: House, soon: No
 
 
 async def test_a_held_worker_that_comes_back_ends_its_page_and_nothing_is_said_against_it(
-    house: House, soon: None
+    house: House, soon: None, tmp_path: Path
 ) -> None:
     leases = await house.leased("slow", "b")
-    back = "spin(1.5)\nstatus[:8] = bytes(8)\nsay(log='done')\n" + END
+    come_back = tmp_path / "come back"
+    back = f"spin_until({str(come_back)!r})\nstatus[:8] = bytes(8)\nsay(log='done')\n" + END
     held = HELLO + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + on_loop(leases["slow"]) + back
-    await house.run(house.supervisor(held, "say(hello='w2')\n" + END))
+    running = asyncio.create_task(house.run(house.supervisor(held, "say(hello='w2')\n" + END)))
+    await house.heard("worker w1 has been blocked by one page")
+    come_back.touch()
+    await running
     assert "done" in house.events, "it is waited for after the others have ended"
     assert not any("died" in event for event in house.events)
     assert (await house.frontier.counts()).failed == 0
@@ -452,7 +545,7 @@ async def test_the_lease_of_a_held_page_is_renewed(house: House, soon: None) -> 
     house.frontier.renew = noticed  # type: ignore[method-assign]
     supervisor = house.supervisor(HELLO + on_loop(leases["slow"]) + "spin()\n", WILLING, lease_seconds=0.3)
     running = asyncio.create_task(house.run(supervisor))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await renewed.wait()
     supervisor.kill()
     await running
@@ -460,13 +553,39 @@ async def test_the_lease_of_a_held_page_is_renewed(house: House, soon: None) -> 
 
 async def test_where_callbacks_are_slow_a_slow_one_is_not_relieved(house: House, soon: None, tmp_path: Path) -> None:
     leases = await house.leased("first", "second")
-    over = "status[:8] = bytes(8)\n" + END
-    ended = tmp_path / "ended"
-    first = HELLO + "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + on_loop(leases["first"]) + "spin(1.0)\n"
-    # It begins in the place of the first, and its page holds it when it is known how long pages take here.
-    wait = f"while not os.path.exists({str(ended)!r}): time.sleep(0.01)\ntime.sleep(0.5)\n"
-    second = "say(hello='w2')\n" + wait + on_loop(leases["second"]) + "spin(2.0)\n" + over
-    await house.run(house.supervisor(first + f"open({str(ended)!r}, 'w')\n" + over, second))
+    house.time_runs = lambda child: False
+    ends = {name: tmp_path / name for name in ("first", "second")}
+
+    def held(worker: str, name: str) -> str:
+        begins = f"say(hello={worker!r})\n" + on_loop(leases[name]) + f"say(log='in {name}')\n"
+        return begins + f"spin_until({str(ends[name])!r})\nstatus[:8] = bytes(8)\n" + END
+
+    ignores = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    supervisor = house.supervisor(ignores + held("w1", "first"), held("w2", "second"))
+    running = asyncio.create_task(house.run(supervisor))
+
+    async def checked_until(condition: Callable[[], object]) -> None:
+        """Without time: what is checked takes some CPU time of the process to be seen."""
+        while not condition():
+            supervisor.look(0.0)
+            await asyncio.sleep(0.01)
+
+    await house.heard("in first")
+    first = supervisor.child("w1")
+    supervisor.look(0.0)
+    supervisor.look(0.4)
+    await checked_until(first.relieved.is_set)
+    # It takes the place of the first, whose page then ends: it is known how long pages take here.
+    await house.heard("in second")
+    supervisor.look(0.6)
+    ends["first"].touch()
+    await checked_until(lambda: first not in supervisor._children)
+    second = supervisor.child("w2")
+    supervisor.look(2.0)
+    await checked_until(second.holding_page)
+    assert not second.relieved.is_set()
+    ends["second"].touch()
+    await running
     assert sum("has been blocked by one page" in event for event in house.events) == 1
 
 
@@ -479,11 +598,15 @@ async def test_only_so_many_held_workers_are_waited_for(
         f"signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsay(hello='w{number}')\n" + on_loop(lease) + "spin()\n"
         for number, lease in enumerate(leases.values())
     ]
-    await house.run(house.supervisor(*scripts, END, callback_seconds=3.0))
-    told = [event.split()[1:4] for event in house.events if event.startswith("worker")]
-    assert told[:3] == [["w0", "has", "been"], ["w1", "has", "been"], ["w0", "died", "(blocked"]], (
-        "the third has to wait"
+    # For those that are waited for, time goes on when the third is there.
+    house.time_runs = lambda child: (
+        not child.relieved.is_set() or any(other.worker == "w2" for other in supervisor._children)
     )
+    supervisor = house.supervisor(*scripts, END, callback_seconds=3.0)
+    await house.run(supervisor)
+    told = [event.split()[1:4] for event in house.events if event.startswith("worker")]
+    assert told[:2] == [["w0", "has", "been"], ["w1", "has", "been"]]
+    assert told[2][1:] == ["died", "(blocked"], "the third has to wait"
     assert {failed.error_class for failed in await house.frontier.failures()} == {"callback"}
 
 

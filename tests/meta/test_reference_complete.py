@@ -21,6 +21,7 @@ from skitter.app.schedules import ScheduleSettings
 from skitter.cli import COMMANDS, fetch, parse, settings_layers, why
 from skitter.cli.arguments import Parser
 from skitter.errors import SitemapError, UrlError
+from skitter.model.capability import MEANINGS
 from skitter.model.url import _flaw
 from skitter.observe import events, metrics
 from skitter.policy import host_budgets, traps
@@ -90,7 +91,7 @@ def test_every_rule_that_withholds_items_is_documented() -> None:
 
 def test_every_rule_against_a_sitemap_is_named_by_its_error() -> None:
     raised = set(re.findall(r'SitemapError\(\s*"(\w+)"', SOURCE))
-    assert raised <= set(re.findall(r"\w+", (SitemapError.__doc__ or "").partition("one of: ")[2]))
+    assert raised <= set(re.findall(r"\w+", (SitemapError.__doc__ or "").partition("``rule``: ")[2]))
 
 
 # ---- environment
@@ -117,6 +118,8 @@ def test_everything_of_a_project_file_is_documented() -> None:
     assert {"spiders", *(f"[{group}]" for group in Settings.__struct_fields__)} <= documented
     for name in ("sink", "schedule", "credentials", "alert"):
         assert f"\n## `[[{name}]]`\n" in page("project-files.md")
+    assert "\n## `[remote]`\n" in page("project-files.md")
+    assert {*MEANINGS} <= documented
     fields = {*AlertRule.__struct_fields__, *ScheduleSettings.__struct_fields__, *Credential.__struct_fields__}
     secrets = {"password", "token", "key_password"}
     assert fields - secrets <= documented

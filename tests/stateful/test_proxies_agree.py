@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import hypothesis.strategies as st
@@ -13,18 +12,13 @@ import pytest
 from hypothesis import given
 
 from skitter.frontier.contract import Frontier
-from skitter.frontier.memory import MemoryStore, memory_frontier
-from skitter.frontier.redis import frontier as redis_module
-from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.jobs import drop_job
-from skitter.frontier.rules import proxies as rules_module
-from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.job import JobSpec
 from skitter.model.lease import ONCE, Call, Lease
 from skitter.model.outcome import Ending, HostNews, Outcome
 from skitter.model.proxy import ProxyFault, ProxyNews
 from skitter.model.request import Fingerprinter, Request
 from skitter.testing.clock import FakeClock
+from skitter.testing.frontiers import MemoryPlace, drop_job, name_proxies, open_frontier
 
 FINGERPRINTER = Fingerprinter(b"the same in both")
 HOSTS = ["http://a.example", "http://b.example", "http://c.example"]
@@ -51,7 +45,7 @@ steps = st.one_of(
 rotations = st.sampled_from(["request", "host", "session"])
 
 
-def same_id(url: str, _secret: bytes) -> str:
+def same_id(url: str) -> str:
     """The secrets of two jobs differ, and so would the order of their proxies."""
     return f"id{url[-1]}"
 
@@ -125,11 +119,11 @@ class Steps:
 
 
 async def compare(
-    open_other: Callable[[FakeClock, MemoryStore], Frontier], rotation: str, script: list[tuple[Any, ...]]
+    open_other: Callable[[FakeClock, MemoryPlace], Frontier], rotation: str, script: list[tuple[Any, ...]]
 ) -> None:
     clock = FakeClock()
-    store = MemoryStore(clock.of_store())
-    one, other = Steps(memory_frontier("job", store)), Steps(open_other(clock, store))
+    place = MemoryPlace(clock)
+    one, other = Steps(place.open("job")), Steps(open_other(clock, place))
     try:
         await one.begin(rotation)
         await other.begin(rotation)
@@ -144,16 +138,16 @@ async def compare(
 
 
 @pytest.fixture(autouse=True)
-def _same_ids(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(redis_module, "proxy_id", same_id)
-    monkeypatch.setattr(rules_module, "proxy_id", same_id)
+def _same_ids() -> Iterator[None]:
+    with name_proxies(same_id):
+        yield
 
 
 @given(rotation=rotations, script=st.lists(steps, max_size=60))
 def test_sqlite_agrees(rotation: str, script: list[tuple[Any, ...]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "job.db"
-        asyncio.run(compare(lambda clock, _: sqlite_frontier(path, "job", clock=clock.of_store()), rotation, script))
+        url = f"sqlite:{folder}/job.db"
+        asyncio.run(compare(lambda clock, _: open_frontier(url, "job", clock), rotation, script))
 
 
 @given(rotation=rotations, script=st.lists(steps, max_size=60))
@@ -163,6 +157,6 @@ def test_redis_agrees(services: Any, rotation: str, script: list[tuple[Any, ...]
     async def run() -> None:
         await drop_job(url, "job")
         # The very clock of the oracle: two that add up the same steps differ in the last digit.
-        await compare(lambda _, store: redis_frontier(url, "job", clock=store.tables.clock), rotation, script)
+        await compare(lambda _, place: open_frontier(url, "job", place.now), rotation, script)
 
     asyncio.run(run())

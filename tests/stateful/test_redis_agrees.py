@@ -11,12 +11,29 @@ import pytest
 from hypothesis import settings
 
 from skitter.frontier.contract import Frontier
-from skitter.frontier.redis import redis_frontier
-from skitter.frontier.redis.client import RedisServer
-from skitter.frontier.redis.shards import shard_set
-from skitter.frontier.tables import ENDED, trace_without_record
 from skitter.model.job import Trace
 from skitter.testing.agreement import FrontiersAgree
+from skitter.testing.frontiers import open_frontier
+from skitter.testing.redis_jobs import all_hosts_in_shard, empty_redis
+
+ENDED = Trace(
+    state="ended",
+    url="",
+    depth=0,
+    priority=0,
+    attempts=0,
+    losses=0,
+    referrer=None,
+    added_at=0.0,
+    ended_at=0.0,
+    status=0,
+    error_class="",
+    error="",
+    ready_in_seconds=0.0,
+    worker="",
+    host=None,
+)
+"""What is known of a request of which nothing is kept but its identity."""
 
 
 class RedisAgrees(FrontiersAgree):
@@ -26,15 +43,12 @@ class RedisAgrees(FrontiersAgree):
     options = ""
 
     def make_other(self, folder: Path) -> Frontier:
-        # The very clock of the oracle: two that add up the same steps differ in the last digit.
-        frontier = redis_frontier(self.url + self.options, "job", clock=self.oracle._store.tables._clock.now)
-        server: RedisServer = frontier._server
-        self.loop.run_until_complete(server.command("FLUSHALL"))
-        return frontier
+        self.loop.run_until_complete(empty_redis(self.url))
+        return open_frontier(self.url + self.options, "job", self.oracle_time)
 
     def comparable_trace(self, trace: Trace) -> Trace:
-        if trace.state in ("done", "redirected", ENDED):
-            return trace_without_record(ENDED)
+        if trace.state in ("done", "redirected", "ended"):
+            return ENDED
         return msgspec.structs.replace(trace, added_at=0.0)
 
 
@@ -96,8 +110,7 @@ def _server(services: Any) -> None:
 
 @pytest.fixture(scope="class")
 def _one_follower() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shard_set, "shard_number", lambda host_key, shards: 1)
+    with all_hosts_in_shard(1):
         yield
 
 

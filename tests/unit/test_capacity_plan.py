@@ -77,3 +77,10 @@ def test_every_figure_says_what_it_rests_on(question: Question) -> None:
 def test_only_a_delay_that_the_store_keeps_has_a_start_window_added(delay: float, seconds_a_page: float) -> None:
     found = figures(Question(pages=864_000, hosts=10, delay_seconds=delay, days=1))
     assert found["politeness"] == pytest.approx(seconds_a_page)
+
+
+@pytest.mark.parametrize(("latency", "seconds_a_page"), [(0.5, 0.55), (4.0, 2.0)])
+def test_without_a_delay_it_is_the_pace_of_public_hosts(latency: float, seconds_a_page: float) -> None:
+    """Half a second and the start window; a host that takes longer has two requests in flight."""
+    found = figures(Question(pages=864_000, hosts=10, latency_seconds=latency, days=1))
+    assert found["politeness"] == pytest.approx(seconds_a_page)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import threading
 from typing import Any
 
 import pytest
 
-from skitter.concurrency import gather_or_cancel, wait_shielded
+from skitter.concurrency import gather_or_cancel, open_in_thread, wait_shielded
 
 
 async def test_results_come_in_the_order_of_the_calls() -> None:
@@ -62,3 +63,28 @@ async def test_the_error_of_a_future_whose_waiter_was_cancelled_is_not_logged() 
     del future, waiter
     gc.collect()
     assert logged == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_what_a_thread_opens_for_a_caller_that_was_cancelled_is_closed(fails: bool) -> None:
+    opens, may_open = threading.Event(), threading.Event()
+    closed: list[str] = []
+
+    class Store:
+        async def close(self) -> None:
+            closed.append("closed")
+
+    def open_store() -> Store:
+        opens.set()
+        may_open.wait()
+        if fails:
+            raise LookupError
+        return Store()
+
+    caller = asyncio.create_task(open_in_thread(open_store))
+    await asyncio.to_thread(opens.wait)
+    caller.cancel()
+    may_open.set()
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert closed == ([] if fails else ["closed"])

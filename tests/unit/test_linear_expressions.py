@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from rig.pumps import Attack, Pump
 
 import skitter
+from rig.pumps import Attack, Pump
 from skitter.extract import open_elements_scan
 
 SOURCE = Path(skitter.__file__).parent
@@ -100,7 +100,7 @@ STRANGERS = {
     "skitter.extract.robots_directives:_IS_CANONICAL": Reach(HEADER),
     "skitter.extract.robots_directives:_LINK": Reach(HEADER),
     "skitter.extract.robots_directives:_WORD": Reach(4_096),
-    "skitter.extract.encoding:_CHARSET": Reach(HEADER),
+    "skitter.extract.encoding:_PARAMETER": Reach(HEADER),
     "skitter.extract.charset_guess:_HIGH": Reach(16_384),
     "skitter.extract.charset_guess:_HIGH_BEFORE_HIGH": Reach(16_384),
     "skitter.extract.charset_guess:_RUN": Reach(BODY),
@@ -113,6 +113,7 @@ STRANGERS = {
     "skitter.extract.meta_prescan:_META_END": Reach(PRESCAN),
     "skitter.extract.meta_prescan:_XML": Reach(PRESCAN),
     "skitter.extract.links:_NOT_ASCII": Reach(HREF),
+    "skitter.extract.links:_REFRESH": Reach(BODY),
     "skitter.extract.open_elements_scan:ATTRIBUTE": Reach(BODY),
     "skitter.extract.open_elements_scan:_raw_end": Reach(BODY, lambda: open_elements_scan._raw_end(b"script")),
     "skitter.extract.open_elements_scan:_token": Reach(BODY, open_elements_scan._token),
@@ -141,13 +142,24 @@ STRANGERS = {
     "skitter.model.form_data:_LINE_END": Reach(BODY),
     "skitter.model.control_characters:_UNSAFE": Reach(BODY),
     "skitter.model.control_characters:_UNSAFE_IN_JSON": Reach(BODY),
+    "skitter.policy.politeness:_HOST_NAME": Reach(URL),
+    "skitter.policy.politeness:_PRIVATE_NAME": Reach(URL),
     "skitter.policy.retry:_DELTA": Reach(HEADER),
+    "skitter.policy.robots:_EVERYBODY": Reach(ROBOTS),
     "skitter.policy.robots:_FIELD": Reach(ROBOTS),
     "skitter.policy.robots:_LINE_END": Reach(ROBOTS),
     "skitter.testing.recorded_pages:_NOT_IN_NAMES": Reach(URL),
     "skitter.policy.robots:_NAME": Reach(ROBOTS),
     "skitter.policy.robots:_PLAIN": Reach(ROBOTS),
     "skitter.policy.robots:_TO_NORMALISE": Reach(ROBOTS),
+    "skitter.policy.robots:_WIDER_NAME": Reach(ROBOTS),
+    "skitter.policy.set_cookie:CONTROL": Reach(HEADER),
+    "skitter.policy.set_cookie:_DATE_TOKEN": Reach(1_024),
+    "skitter.policy.set_cookie:_DAY": Reach(1_024),
+    "skitter.policy.set_cookie:_MAX_AGE": Reach(1_024),
+    "skitter.policy.set_cookie:_MONTH": Reach(1_024),
+    "skitter.policy.set_cookie:_TIME": Reach(1_024),
+    "skitter.policy.set_cookie:_YEAR": Reach(1_024),
     "skitter.policy.traps:_PATH_DATE": Reach(URL),
     "skitter.policy.traps:_QUERY_DATE": Reach(URL),
     "skitter.sinks.type_inference:_TIME": Reach(BODY),

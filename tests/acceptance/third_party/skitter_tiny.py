@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from skitter.app import drop_job, list_jobs
 from skitter.errors import FetchError
 from skitter.fetch.contract import FetchRequest
 from skitter.frontier.contract import Frontier, FrontierBackend
 from skitter.frontier.sqlite import sqlite_frontier
-from skitter.frontier.sqlite.jobs import drop_job, list_jobs
 from skitter.intakes.contract import Backlog, DeadLetter, Message
 from skitter.intakes.sources import Source
 from skitter.model.page import Page
@@ -59,11 +59,11 @@ def path_of(url: str) -> Path:
 
 
 async def list_tiny(url: str) -> list[str]:
-    return list_jobs(path_of(url))
+    return await list_jobs(f"sqlite:{path_of(url)}")
 
 
 async def drop_tiny(url: str, job: str) -> bool:
-    return drop_job(path_of(url), job)
+    return await drop_job(f"sqlite:{path_of(url)}", job)
 
 
 SHARED = FrontierBackend(open=open_tiny, shared=True, list_jobs=list_tiny, drop_job=drop_tiny)

@@ -20,7 +20,7 @@ class Renderer:
     """Renders as a worker would a page of a seed's host."""
 
     def __init__(self, **settings: Any) -> None:
-        made = make_fetcher(Settings.from_layers([("test", {"timeout_seconds": 20, **settings})]))
+        made = make_fetcher(Settings.from_layers([("test", {"timeout_seconds": 60, **settings})]))
         assert isinstance(made, RenderingFetcher)
         self.fetcher = made
 

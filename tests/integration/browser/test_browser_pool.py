@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from rig.browser_sites import Site, browser_folders, browser_processes, descendants, html
 
+from rig.browser_sites import browser_folders, browser_processes, descendants, html
+from rig.web import Site
 from skitter.errors import BrowserLostError, FetchError
 from skitter.fetch.browser import browser_process, pool
 from skitter.model.browser_actions import WaitFor
@@ -40,18 +41,18 @@ def driver_processes() -> dict[int, str]:
     return {pid: line for pid, line in descendants(os.getpid()).items() if "run-driver" in line}
 
 
-async def until(condition: Callable[[], Any], seconds: float = 30.0) -> None:
+async def until(condition: Callable[[], Any], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "waited for too long"
         await asyncio.sleep(0.05)
 
 
-async def lost_by(renderer: Any, site: Site, number: int) -> str:
+async def lost_by(renderer: Any, site: Site, number: int, **options: Any) -> str:
     """Send a signal to the browser while a page is in it; what the page ends with."""
-    before = len(site.hits)
-    waiting = asyncio.create_task(renderer.get(site.url("/waits"), actions=[WaitFor(seconds=15)]))
-    await until(lambda: len(site.hits) > before or waiting.done())
+    before = len(site.seen)
+    waiting = asyncio.create_task(renderer.get(site.url("/waits"), actions=[WaitFor(seconds=60)], **options))
+    await until(lambda: len(site.seen) > before or waiting.done())
     assert renderer.pool._browser is not None
     for pid in main_processes():
         # A helper process of the browser may just have ended by itself.
@@ -86,10 +87,10 @@ async def test_a_browser_that_hangs_is_killed_and_so_are_its_processes(
 ) -> None:
     monkeypatch.setattr(browser_process, "ANSWER_SECONDS", 1.0)
     monkeypatch.setattr(browser_process, "END_SECONDS", 2.0)
-    renderer = make_renderer(timeout_seconds=2)
+    renderer = make_renderer(timeout_seconds=60)
     assert (await renderer.get(site.url("/first"))).status == 200
     stopped = main_processes()
-    assert await lost_by(renderer, site, signal.SIGSTOP) == "lost"
+    assert await lost_by(renderer, site, signal.SIGSTOP, timeout_seconds=3) == "lost"
     await until(lambda: not stopped & main_processes())
     assert (await renderer.get(site.url("/other"))).status == 200
     await renderer.fetcher.close()
@@ -149,17 +150,17 @@ async def test_a_browser_has_its_pages_its_time_and_its_memory(
 async def test_a_browser_that_does_not_start_is_told(
     make_renderer: Any, site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(pool, "START_PAUSES_SECONDS", (0.01,))
+    monkeypatch.setattr(pool, "START_PAUSES_SECONDS", (0.1,))
     renderer = make_renderer(browser_path="/bin/false")
     told: list[tuple[bool, bool]] = []
     renderer.fetcher.watch_room(lambda *news: told.append(news))
     for _ in range(3):
         with pytest.raises(BrowserLostError, match="a browser could not be started: /bin/false"):
             await renderer.get(site.url("/"))
-        await asyncio.sleep(0.05)
+        await until(lambda: told[-1][0])
     assert (False, True) in told
     assert told[-1] == (True, False)
-    assert "no pages are rendered here for 0.01 s: a browser could not be started: /bin/false" in caplog.text
+    assert "no pages are rendered here for 0.1 s: a browser could not be started: /bin/false" in caplog.text
     await renderer.fetcher.close()
 
 

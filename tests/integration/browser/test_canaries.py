@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from rig.browser_sites import Canary, Site, html
 
+from rig.browser_sites import Canary, html
+from rig.web import Site
 from skitter.fetch.browser import guarded_proxy
 from skitter.model.browser_actions import Click, WaitFor
 
@@ -119,7 +120,7 @@ async def test_nothing_private_is_reached(
 ) -> None:
     page = await renderer.get(sites.site.url("/"), actions=WAIT)
     assert page.status == 200
-    assert sites.canary.hits == []
+    assert sites.canary.seen == []
     assert set(connected) == {("127.0.0.1", sites.site.port)}
     # The same with a canary for datagrams too.
     assert (await renderer.get(sites.site.url("/udp"), actions=WAIT)).status == 200
@@ -141,13 +142,13 @@ async def test_nothing_private_is_reached(
 
 
 async def test_a_redirect_of_the_page_itself_is_not_followed(renderer: Any, sites: Sites) -> None:
-    before = len(sites.canary.hits)
+    before = len(sites.canary.seen)
     page = await renderer.get(sites.site.url("/moved"))
     assert (page.status, page.header("location")) == (302, f"http://127.0.0.1:{sites.canary.port}/moved")
     assert await renderer.error_class(sites.canary.url("/"), trusted=False) == "guard"
     assert await renderer.error_class("http://169.254.169.254/latest/meta-data/", trusted=False) == "guard"
     assert await renderer.error_class(sites.canary.url("/", host="localhost"), trusted=False) == "guard"
-    assert len(sites.canary.hits) == before
+    assert len(sites.canary.seen) == before
 
 
 class Rebinding:
@@ -179,7 +180,7 @@ async def test_a_name_that_is_given_another_address_leads_nowhere(
     monkeypatch.setattr(guarded_proxy, "connect_direct", to_the_internet)
     lookups = Rebinding(1)
     monkeypatch.setattr(renderer.pool._network, "lookups", lookups)
-    before = len(sites.canary.hits)
+    before = len(sites.canary.seen)
     url = f"http://rebind{trusted}.example:{sites.canary.port}/"
     page = await renderer.get(url, trusted=trusted, actions=[WaitFor(seconds=0.5)])
     assert (page.status, page.address) == (200, "93.184.216.34")
@@ -187,5 +188,5 @@ async def test_a_name_that_is_given_another_address_leads_nowhere(
     assert inside == []
     assert outside.paths() == ["/"]
     assert await renderer.error_class(url, trusted=trusted) == "guard"
-    assert len(sites.canary.hits) == before
+    assert len(sites.canary.seen) == before
     outside.close()

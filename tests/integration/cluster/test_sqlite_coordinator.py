@@ -43,7 +43,7 @@ async def test_a_file_that_is_deleted_is_noticed_and_tokens_go_on_growing(place:
         async with place.cluster() as other:
             with pytest.raises(ClusterError, match="deleted or replaced"):
                 await held.extend()
-            async with other.lock("lock", timeout_seconds=20.0) as second:
+            async with other.lock("lock", timeout_seconds=60.0) as second:
                 assert held.token is not None
                 assert second.token is not None
                 assert second.token > held.token
@@ -60,7 +60,7 @@ async def test_what_was_held_before_a_reboot_is_free(place: SqlitePlace) -> None
         file.execute("UPDATE coordinator SET boot = 'an earlier one'")
     file.close()
     async with place.cluster() as cluster:
-        async with cluster.lock("lock", timeout_seconds=20.0) as held:
+        async with cluster.lock("lock", timeout_seconds=60.0) as held:
             assert first is not None
             assert held.token is not None
             assert first.token is not None
@@ -116,7 +116,7 @@ async def test_a_process_that_is_stopped_in_a_transaction_suspends_the_others(
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(ClusterUnavailableError, match="busy"):
             await cluster.read("key")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             assert await anext(states) == SessionState.SUSPENDED
             other.execute("ROLLBACK")
             while await anext(states) != SessionState.CONNECTED:

@@ -10,7 +10,8 @@ from kazoo.client import KazooClient
 from kazoo.security import make_acl
 
 from certificates import Authority
-from own_coordinators import OwnZookeeper
+from rig.servers.coordinators import OwnZookeeper
+from rig.services import OwnServers
 from skitter.cluster import connect
 from skitter.errors import ClusterError, ClusterUnavailableError
 
@@ -31,25 +32,9 @@ def authority(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def secured(services, authority):
-    services.need("zookeeper")  # installs it where it is missing
-    # Its certificate has its address, and not the name localhost.
-    server = OwnZookeeper(authority.issue("server", names="IP:127.0.0.1"))
-    yield server
-    server.remove()
-
-
-@pytest.fixture
-def own_zookeeper(services):
-    services.need("zookeeper")
-    made = []
-
-    def make(**options):
-        made.append(OwnZookeeper(**options))
-        return made[-1]
-
-    yield make
-    for server in made:
-        server.remove()
+    with OwnServers(services) as servers:
+        # Its certificate has its address, and not the name localhost.
+        yield servers(OwnZookeeper, authority.issue("server", names="IP:127.0.0.1"))
 
 
 @contextmanager
@@ -122,8 +107,8 @@ async def test_an_acl_for_the_creator_needs_one(place):
         await uses(f"zookeeper://{place}?acl=creator")
 
 
-async def test_a_server_that_wants_credentials_gets_them(own_zookeeper):
-    server = own_zookeeper(needs_digest=True)
+async def test_a_server_that_wants_credentials_gets_them(own_server):
+    server = own_server(OwnZookeeper, needs_digest=True)
     await uses(f"zookeeper://me:secret@{server.address}")
     with pytest.raises(ClusterError) as refused:
         await uses(f"zookeeper://{server.address}")
@@ -146,8 +131,8 @@ async def test_a_certificate_of_another_host_is_refused(secured, authority):
         await uses(f"zookeeper+ssl://localhost:{secured.port}?ca={authority.file}")
 
 
-async def test_a_server_that_wants_a_certificate_gets_it(own_zookeeper, authority):
-    server = own_zookeeper(certificate=authority.issue("mutual"), client_authority=authority.file)
+async def test_a_server_that_wants_a_certificate_gets_it(own_server, authority):
+    server = own_server(OwnZookeeper, certificate=authority.issue("mutual"), client_authority=authority.file)
     certificate, key = authority.issue("client")
     # The certificate is who the creator is.
     await uses(f"{server.url}?acl=creator&ca={authority.file}&client_cert={certificate}&client_key={key}")

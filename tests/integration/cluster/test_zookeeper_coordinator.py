@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from uuid import uuid4
 
 import pytest
-from rig.proxy import Proxy
 
+from rig.relay import Relay
 from skitter.cluster.contract import Coordinator
 from skitter.cluster.zookeeper.coordinator import ZookeeperCoordinator
 from skitter.testing import CoordinatorContract, CoordinatorPlace
@@ -21,9 +21,9 @@ class ZookeeperPlace(CoordinatorPlace):
 
     can_be_cut_off = True
 
-    def __init__(self, network: Proxy) -> None:
+    def __init__(self, network: Relay) -> None:
         self._network = network
-        self.url = f"zookeeper://{network.url.removeprefix('redis://')}/{uuid4().hex}"
+        self.url = f"zookeeper://{network.address}/{uuid4().hex}"
 
     def coordinator(self, session_seconds: float) -> Coordinator:
         return ZookeeperCoordinator(self.url, session_seconds=session_seconds)
@@ -39,7 +39,7 @@ class ZookeeperPlace(CoordinatorPlace):
 
 @pytest.fixture
 def place(services) -> Iterator[ZookeeperPlace]:
-    with Proxy("127.0.0.1", services.need("zookeeper")["port"], seed=1) as network:
+    with Relay("127.0.0.1", services.need("zookeeper")["port"]) as network:
         yield ZookeeperPlace(network)
 
 

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 from celery import Celery
 
-from own_redis import IN_MEMORY, OwnRedis
+from rig.servers.redis import IN_MEMORY, OwnRedis
+from rig.services import OwnServers
 from skitter.contrib.celery import register
 
 START_SECONDS = 60.0
@@ -160,14 +161,13 @@ class CeleryWorkers:
 @pytest.fixture(scope="session")
 def shared_workers(services: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CeleryWorkers]:
     """One worker with two processes for all tests that leave it as it is; each has jobs of its own."""
-    services.need("redis")  # installs it where it is missing
     folder = tmp_path_factory.mktemp("celery")
-    server = OwnRedis(folder / "redis", *IN_MEMORY)
-    workers = CeleryWorkers(folder, f"{server.url}/0", f"{server.url}/1", f"{server.url}/2")
-    workers.start()
-    yield workers
-    workers.stop()
-    server.kill()
+    with OwnServers(services) as servers:
+        server = servers(OwnRedis, folder / "redis", *IN_MEMORY)
+        workers = CeleryWorkers(folder, f"{server.url}/0", f"{server.url}/1", f"{server.url}/2")
+        workers.start()
+        yield workers
+        workers.stop()
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 from celery import chain, chord
 
 import skitter
+from rig.processes import HANG_SECONDS
 from skitter.contrib.celery import add, crawl, export, finished, status
 from skitter.errors import JobError
 from skitter.testing.web import WebSpec, served
@@ -74,7 +75,7 @@ def test_a_crawl_of_many_slices_is_one_task_with_progress_and_one_call_of_each_h
         sent = crawl.delay(**pages(web, "slices", delay_seconds=0.05), slice_seconds=1)
         progress = workers.until(lambda: sent.state == "PROGRESS" and sent.info["counts"]["done"] and sent.info)
         gate = finished.delay("slices")
-        told = status.delay("slices").get(timeout=30)
+        told = status.delay("slices").get(timeout=60)
         skipped = crawl.delay(**pages(web, "slices"), overlap="skip")
         result = sent.get(timeout=60)
         assert gate.get(timeout=60)["counts"] == result["counts"]
@@ -134,7 +135,7 @@ def test_kill_9_of_pool_processes_costs_no_page_and_doubles_none(celery_workers,
     workers.start()
     with served(WebSpec.plain(hosts=1, pages_per_host=number)) as web:
         # A slice takes a second to start, and many kills of many slices take their time.
-        seconds, delay = (900, 0.01) if kills > 10 else (60, 0.03)
+        seconds, delay = (900, 0.01) if kills > 10 else (100, 0.06)
         sent = [crawl.delay(**pages(web, "killed", delay_seconds=delay), slice_seconds=3)]
         with skitter.connect(workers.frontier) as client:
             workers.until(lambda: done(client, "killed"))
@@ -178,11 +179,14 @@ def test_a_warm_shutdown_ends_a_slice_in_order_and_another_worker_goes_on(celery
         sent = crawl.delay(**pages(web, "moved", delay_seconds=0.1))
         with skitter.connect(workers.frontier) as client:
             workers.until(lambda: done(client, "moved"))
+            # The crawl is not over before the shutdown, however long that takes.
+            client.change_settings("moved", {"delay_seconds": 30})
             first.send_signal(signal.SIGTERM)
             # A slice has twenty minutes, and the shutdown does not wait for them.
-            assert first.wait(60) == 0
+            assert first.wait(HANG_SECONDS) == 0
             assert client.counts("moved").leased == 0
             assert client.counts("moved").done < 40
+            client.change_settings("moved", {"delay_seconds": 0.05})
         workers.start("-P", pool)
         assert sent.get(timeout=60)["counts"]["done"] == 40
     assert workers.hooks_of(sent.id) == {"on_success": 1, "after_return": 1}

@@ -68,6 +68,6 @@ def test_threads_of_one_process_each_get_their_own_page(celery_workers):
 def test_a_page_that_cannot_be_had_fails_with_its_class(workers):
     with served(WebSpec.plain(hosts=1, pages_per_host=3)) as web:
         sent = scrape.delay(f"{web.urls[0]}no-such-page", settings=PRIVATE)
-        with pytest.raises(ScrapeError, match="http_4xx: HTTP 404"):
+        with pytest.raises(ScrapeError, match=r"^http_4xx: http://\S+/no-such-page answered HTTP 404$"):
             sent.get(timeout=60)
     assert workers.hooks_of(sent.id) == {"on_failure": 1, "after_return": 1}

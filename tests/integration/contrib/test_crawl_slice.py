@@ -15,6 +15,7 @@ import pytest
 from celery.exceptions import SoftTimeLimitExceeded
 
 import skitter
+from rig.processes import HANG_SECONDS
 from skitter.app.worker_slice import Ended, Progress, SliceConfig
 from skitter.contrib.celery.crawl_slice import SliceRun
 from skitter.errors import BackendError, SliceError, UsageError
@@ -55,10 +56,11 @@ def slow(tmp_path, monkeypatch):
 
 
 def test_a_slice_ends_by_itself_and_gives_back_what_it_has_leased(slow):
-    ended = slow.slice(seconds=1.5).run()
-    assert ended == Ended(over=False)
+    # A slice of a busy machine may end before its first page.
+    while not slow.counts().done:
+        assert slow.slice(seconds=1.5).run() == Ended(over=False)
+        assert slow.counts().leased == 0
     assert slow.progress[-1].counts.done >= 1
-    assert slow.counts().leased == 0
 
 
 def test_a_soft_time_limit_ends_a_slice_in_order(slow):
@@ -115,7 +117,7 @@ def test_a_slice_whose_scheduler_is_killed_ends_in_order(slow):
         assert line, "it ended too soon"
     process.stdin.close()
     process.stdout.close()
-    assert process.wait(30) == 0
+    assert process.wait(HANG_SECONDS) == 0
     assert slow.counts().leased == 0
 
 

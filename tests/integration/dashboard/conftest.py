@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from dashboard_demo import Demo
 
-WAIT_SECONDS = 15
+WAIT_SECONDS = 60
 expect.set_options(timeout=1_000 * WAIT_SECONDS)
 
 

@@ -139,7 +139,7 @@ def test_a_job_is_steered_by_the_keyboard_alone(tab: Callable[..., Any], demo: A
     page.keyboard.press("Escape")
     page.get_by_role("dialog").wait_for(state="hidden")
     page.keyboard.press("/")
-    page.wait_for_function("document.activeElement.tagName === 'INPUT'")
+    page.wait_for_function("() => document.activeElement.tagName === 'INPUT'")
     page.keyboard.type("cata")
     page.locator("tbody tr").nth(1).wait_for(state="detached")
     page.keyboard.press("Escape")

@@ -9,9 +9,10 @@ from uuid import uuid4
 
 import msgspec
 import pytest
-from rig.places import PLACES, Place
 
-from own_databases import OwnFerretdb
+from rig.places import PLACES, Place
+from rig.servers.databases import OwnFerretdb
+from rig.services import OwnServers
 from skitter.model.item import Item
 from skitter.model.job import SinkProgress
 from skitter.sinks.contract import Sink
@@ -73,18 +74,9 @@ def one_place(tmp_path: Path, services: Any) -> Callable[[str], Place]:
 
 
 @pytest.fixture
-def own_mongodb(services: Any) -> Iterator[Callable[[], OwnFerretdb]]:
+def own_mongodb(own_server: OwnServers) -> Callable[[], OwnFerretdb]:
     """Makes servers that a test may kill, or have several of."""
-    services.need("mongodb")  # builds it where it is missing
-    made: list[OwnFerretdb] = []
-
-    def make() -> OwnFerretdb:
-        made.append(OwnFerretdb())
-        return made[-1]
-
-    yield make
-    for server in made:
-        server.remove()
+    return lambda: own_server(OwnFerretdb)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from collections import Counter
 import pymongo
 import pytest
 
-from own_databases import QUOTED, USER
+from rig.servers.databases import QUOTED, USER
 from skitter.errors import BadItemsError, SinkError, SinkUnavailableError, UsageError
 from skitter.sinks.databases.mongodb_sharding import document_ring
 

@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 import threading
 from functools import partial
+from pathlib import Path
 
 import asyncpg
 import pytest
@@ -298,15 +299,27 @@ def test_a_table_that_somebody_locks_is_away(place, run, monkeypatch):
     assert len(place.rows()) == 2
 
 
+def ports_of_this_process() -> set[int]:
+    """The ports of its connections: other processes of the run use the same server."""
+    names = [str(file.readlink()) for file in Path("/proc/self/fd").iterdir() if file.is_symlink()]
+    sockets = {name.removeprefix("socket:[").removesuffix("]") for name in names if name.startswith("socket:")}
+    lines = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+    return {int(line[1].partition(":")[2], 16) for line in lines if line[9] in sockets}
+
+
 @pytest.mark.parametrize("place", SERVERS, indirect=True)
 def test_connections_that_are_cut_are_away_and_made_again(place, run):
     each = run(place.target).open().write({"n": 1})
     if place.kind == "postgresql":
-        place.run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'skitter'")
+        ports = ", ".join(map(str, ports_of_this_process()))
+        place.run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            f" WHERE application_name = 'skitter' AND client_port IN ({ports})"
+        )
     else:
-        for (number,) in place.run(
-            "SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID() AND user = 'skitter'"
-        ):
+        ports = ", ".join(f"'127.0.0.1:{port}'" for port in ports_of_this_process())
+        query = "SELECT id FROM information_schema.processlist WHERE id <> CONNECTION_ID()"
+        for (number,) in place.run(f"{query} AND user = 'skitter' AND host IN ({ports})"):
             place.run(f"KILL {number}")
     with pytest.raises(SinkUnavailableError):
         each.write({"n": 2}, page=8)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from certificates import Authority
-from own_databases import KINDS
+from rig.servers.databases import KINDS
+from rig.services import OwnServers
 from skitter.errors import SinkError, SinkUnavailableError
 
 # The first test may have to install a server.
@@ -20,12 +21,11 @@ MODES = {
 @pytest.fixture(scope="module", params=list(MODES))
 def secured(request, services, tmp_path_factory):
     """A server of each kind, the file of the authority that it is of, and another one."""
-    services.need(request.param)  # installs it where it is missing
     folder = tmp_path_factory.mktemp("certificates")
     authority = Authority(folder)
-    server = KINDS[request.param](authority.issue("server"))
-    yield request.param, server, authority.file, Authority(folder, "stranger").file
-    server.remove()
+    with OwnServers(services) as servers:
+        server = servers(KINDS[request.param], authority.issue("server"))
+        yield request.param, server, authority.file, Authority(folder, "stranger").file
 
 
 @pytest.mark.parametrize("verified", [True, False])

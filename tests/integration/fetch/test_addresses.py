@@ -123,7 +123,7 @@ def test_there_are_many_forms() -> None:
 
 
 async def test_no_form_of_an_address_leads_inside(serve: Any, make_client: Any) -> None:
-    canary = await serve(serve.answer(b"secret"))
+    canary = serve(serve.answer(b"secret"))
     client = make_client(Fetch(timeout_seconds=5, connect_timeout_seconds=5))
     parsed = refused = 0
     for form in FORMS:
@@ -150,7 +150,7 @@ def test_forms_of_one_address_are_one_host_key(form: str) -> None:
 
 
 async def test_a_relative_link_cannot_change_the_scheme_or_the_host_unseen(serve: Any, client: Any) -> None:
-    canary = await serve(serve.answer(b"secret"))
+    canary = serve(serve.answer(b"secret"))
     base = "http://example.com/a/"
     place = f"127.0.0.1:{canary.port}"
     hrefs = [
@@ -188,7 +188,7 @@ async def test_a_found_link_does_not_lead_to_a_port_of_another_service(port: int
 
 
 async def test_a_typed_port_is_let_through_and_the_other_ports_of_its_host_are_not(serve: Any, client: Any) -> None:
-    typed, other = await serve(serve.answer(b"mine")), await serve(serve.answer(b"secret"))
+    typed, other = serve(serve.answer(b"mine")), serve(serve.answer(b"secret"))
     assert (await client.get(typed.url())).body == b"mine"
     with pytest.raises(FetchError, match="loopback"):
         await client.fetcher.fetch(FetchRequest(url=other.url()))

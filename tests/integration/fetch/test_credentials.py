@@ -14,6 +14,9 @@ from typing import Any
 import pytest
 
 from certificates import Authority
+from rig.web import Seen
+from rig.web_connection import Connection, tls_context
+from rig.web_faults import response
 from skitter.agent import Credential
 from skitter.app.fetchers import check_fetcher, make_fetcher
 from skitter.errors import SettingsError
@@ -35,14 +38,14 @@ def authenticating(make: Callable[..., CurlFetcher], *credentials: dict[str, str
     return AuthenticatingFetcher(make(**options), [Credential(**fields) for fields in credentials])  # type: ignore[arg-type]
 
 
-class DigestServer:
+class AsksForDigest:
     """Asks for a digest, and takes each count of a nonce once; nonces are good for ``uses`` requests."""
 
     def __init__(self, *, algorithm: str = "SHA-256", uses: int = 1000, password: str = PASSWORD) -> None:
         self.algorithm, self.uses, self.password = algorithm, uses, password
         self.counts: dict[str, set[str]] = {}
 
-    def __call__(self, seen: Any) -> bytes:
+    def __call__(self, seen: Seen, _: Connection) -> bytes:
         given = seen.headers.get("authorization", "")
         fields = {name: quoted or bare for name, quoted, bare in re.findall(r'(\w+)=(?:"([^"]*)"|([^\s,]+))', given)}
         nonce = fields.get("nonce", "")
@@ -51,11 +54,11 @@ class DigestServer:
             assert fields["nc"] not in used, "a count was used twice"
             used.add(fields["nc"])
             if len(used) <= self.uses:
-                return self._say("200 OK")
+                return response()
             return self._challenge(stale=True)
         return self._challenge(stale=False)
 
-    def _expected(self, seen: Any, fields: dict[str, str]) -> str:
+    def _expected(self, seen: Seen, fields: dict[str, str]) -> str:
         def digest(*parts: str) -> str:
             make = hashlib.sha256 if self.algorithm.startswith("SHA-256") else hashlib.md5
             return make(":".join(parts).encode()).hexdigest()
@@ -71,23 +74,11 @@ class DigestServer:
         nonce = f"nonce-{len(self.counts)}"
         self.counts[nonce] = set()
         fields = f'realm="here", nonce="{nonce}", qop="auth", algorithm={self.algorithm}, opaque="o"'
-        return self._say("401 No", f"WWW-Authenticate: Digest {fields}{', stale=true' if stale else ''}")
-
-    @staticmethod
-    def _say(status: str, *headers: str) -> bytes:
-        return "\r\n".join([f"HTTP/1.1 {status}", "Content-Length: 2", *headers, "", "ok"]).encode()
-
-
-def behaving(answer: Callable[[Any], bytes]) -> Any:
-    async def behaviour(seen: Any, writer: asyncio.StreamWriter) -> bool:
-        writer.write(answer(seen))
-        return True
-
-    return behaviour
+        return response(b"ok", f"WWW-Authenticate: Digest {fields}{', stale=true' if stale else ''}", status="401 No")
 
 
 async def test_each_origin_is_given_its_own_credentials_and_others_none(serve: Any, make_fetcher: Any) -> None:
-    sites = [await serve(serve.answer()) for _ in range(3)]
+    sites = [serve(serve.answer()) for _ in range(3)]
     fetcher = authenticating(
         make_fetcher,
         {"origin": sites[0].url("").rstrip("/"), "kind": "basic", "user": USER, "password": PASSWORD},
@@ -102,7 +93,7 @@ async def test_each_origin_is_given_its_own_credentials_and_others_none(serve: A
 
 
 async def test_what_a_request_says_itself_is_sent_instead(serve: Any, make_fetcher: Any) -> None:
-    site = await serve(serve.answer())
+    site = serve(serve.answer())
     fetcher = authenticating(make_fetcher, {"origin": site.url("").rstrip("/"), "kind": "bearer", "token": TOKEN})
     await get(fetcher, site.url(), headers={"AUTHORIZATION": "Own this"})
     await get(fetcher, site.url().replace("//", "//me:mine@"))
@@ -112,8 +103,8 @@ async def test_what_a_request_says_itself_is_sent_instead(serve: Any, make_fetch
 
 @pytest.mark.parametrize("algorithm", ["MD5", "SHA-256", "MD5-sess", "SHA-256-sess"])
 async def test_a_digest_costs_one_more_request_for_each_nonce(serve: Any, make_fetcher: Any, algorithm: str) -> None:
-    server = DigestServer(algorithm=algorithm, uses=5)
-    site = await serve(behaving(server))
+    asking = AsksForDigest(algorithm=algorithm, uses=5)
+    site = serve(asking)
     fetcher = authenticating(
         make_fetcher, {"origin": site.url("").rstrip("/"), "kind": "digest", "user": USER, "password": PASSWORD}
     )
@@ -128,7 +119,7 @@ async def test_a_digest_costs_one_more_request_for_each_nonce(serve: Any, make_f
 
 
 async def test_many_requests_at_once_share_a_digest(serve: Any, make_fetcher: Any) -> None:
-    site = await serve(behaving(DigestServer(uses=25)))
+    site = serve(AsksForDigest(uses=25))
     fetcher = authenticating(
         make_fetcher, {"origin": site.url("").rstrip("/"), "kind": "digest", "user": USER, "password": PASSWORD}
     )
@@ -137,7 +128,7 @@ async def test_many_requests_at_once_share_a_digest(serve: Any, make_fetcher: An
 
 
 async def test_a_wrong_password_is_asked_for_once(serve: Any, make_fetcher: Any) -> None:
-    site = await serve(behaving(DigestServer(password="another")))
+    site = serve(AsksForDigest(password="another"))
     fetcher = authenticating(
         make_fetcher, {"origin": site.url("").rstrip("/"), "kind": "digest", "user": USER, "password": PASSWORD}
     )
@@ -146,7 +137,7 @@ async def test_a_wrong_password_is_asked_for_once(serve: Any, make_fetcher: Any)
 
 
 async def test_a_challenge_is_not_for_hooks(serve: Any, make_fetcher: Any) -> None:
-    site = await serve(behaving(DigestServer()))
+    site = serve(AsksForDigest())
     fetcher = authenticating(
         make_fetcher, {"origin": site.url("").rstrip("/"), "kind": "digest", "user": USER, "password": PASSWORD}
     )
@@ -162,7 +153,7 @@ async def test_a_challenge_is_not_for_hooks(serve: Any, make_fetcher: Any) -> No
 
 async def test_a_challenge_is_answered_for_its_origin_only(serve: Any, make_fetcher: Any) -> None:
     """Whatever another server asks for, it is not told."""
-    asking = await serve(behaving(DigestServer()))
+    asking = serve(AsksForDigest())
     fetcher = authenticating(
         make_fetcher, {"origin": "http://127.0.0.1:1", "kind": "digest", "user": USER, "password": PASSWORD}
     )
@@ -170,69 +161,56 @@ async def test_a_challenge_is_answered_for_its_origin_only(serve: Any, make_fetc
     assert [seen.headers.get("authorization") for seen in asking.seen] == [None]
 
 
-class TlsSite:
-    """A server that asks for certificates of one authority, and says whose it was shown."""
+def certified_site(serve: Any, authority: Authority) -> tuple[Any, list[str]]:
+    """A site that asks for certificates of one authority, and whose it was shown with each request."""
+    shown: list[str] = []
+    context = tls_context((), *authority.issue("server"))
+    context.load_verify_locations(authority.file)
+    context.verify_mode = ssl.CERT_OPTIONAL
 
-    def __init__(self, authority: Authority) -> None:
-        self.shown: list[str] = []
-        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        self.context.load_cert_chain(*authority.issue("server"))
-        self.context.load_verify_locations(authority.file)
-        self.context.verify_mode = ssl.CERT_OPTIONAL
+    def note_certificate(_seen: Seen, connection: Connection) -> bytes:
+        found: Any = connection.socket.getpeercert() or {}  # type: ignore[attr-defined]
+        shown.append(dict(pair for part in found.get("subject", ()) for pair in part).get("commonName", ""))
+        return response()
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        found = writer.get_extra_info("ssl_object").getpeercert() or {}
-        names = dict(pair for part in found.get("subject", ()) for pair in part)
-        try:
-            while await reader.readuntil(b"\r\n\r\n"):
-                self.shown.append(names.get("commonName", ""))
-                writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
-            pass  # whoever fetches has left, or the test is over
-        finally:
-            writer.close()
+    return serve(note_certificate, tls=context), shown
 
 
 async def test_a_certificate_is_shown_to_its_origin_on_connections_of_its_own(
-    tmp_path: Path, make_fetcher: Any
+    tmp_path: Path, serve: Any, make_fetcher: Any
 ) -> None:
     authority = Authority(tmp_path)
     certificate, key = authority.issue("crawler")
-    site = TlsSite(authority)
-    server = await asyncio.start_server(site.serve, "127.0.0.1", 0, ssl=site.context)
-    port = server.sockets[0].getsockname()[1]
-    fields = {"origin": f"https://localhost:{port}", "kind": "certificate"}
+    site, shown = certified_site(serve, authority)
+    fields = {"origin": site.url("", "localhost"), "kind": "certificate"}
     files = {"certificate": str(certificate), "key": str(key)}
     options = {"settings": Fetch(http2=False), "ca_file": str(authority.file)}
     fetcher = authenticating(make_fetcher, fields | files, **options)
     both = authenticating(make_fetcher, fields | files | {"kind": "bearer", "token": TOKEN}, **options)
     for one in (fetcher, both):
         for host in ("localhost", "127.0.0.1", "localhost"):
-            assert (await get(one, f"https://{host}:{port}/")).status == 200
+            assert (await get(one, site.url(host=host))).status == 200
     # Of one engine: the plain one keeps a connection without a certificate, which the other does not use.
     plain = make_fetcher(**options)
-    await get(plain, f"https://localhost:{port}/")
-    await get(AuthenticatingFetcher(plain, [Credential(**fields, **files)]), f"https://localhost:{port}/")  # type: ignore[arg-type]
-    await get(plain, f"https://localhost:{port}/")
-    server.close()
-    assert site.shown == ["crawler", "", "crawler"] * 2 + ["", "crawler", ""]
+    await get(plain, site.url(host="localhost"))
+    await get(AuthenticatingFetcher(plain, [Credential(**fields, **files)]), site.url(host="localhost"))  # type: ignore[arg-type]
+    await get(plain, site.url(host="localhost"))
+    assert shown == ["crawler", "", "crawler"] * 2 + ["", "crawler", ""]
 
 
-async def test_a_key_may_have_a_password(tmp_path: Path, make_fetcher: Any) -> None:
+async def test_a_key_may_have_a_password(tmp_path: Path, serve: Any, make_fetcher: Any) -> None:
     authority = Authority(tmp_path)
     certificate, key = authority.issue("crawler")
     locked = tmp_path / "locked.key"
     Authority._openssl("pkcs8", "-topk8", "-in", key, "-out", locked, "-passout", "pass:right-one")
     locked.chmod(0o600)
-    site = TlsSite(authority)
-    server = await asyncio.start_server(site.serve, "127.0.0.1", 0, ssl=site.context)
-    url = f"https://localhost:{server.sockets[0].getsockname()[1]}"
+    site, shown = certified_site(serve, authority)
+    url = site.url("", "localhost")
     fields = {"origin": url, "kind": "certificate", "certificate": str(certificate), "key": str(locked)}
     options = {"ca_file": str(authority.file)}
     right = authenticating(make_fetcher, fields | {"key_password": "right-one"}, **options)
     assert (await get(right, f"{url}/")).status == 200
-    server.close()
-    assert site.shown == ["crawler"]
+    assert shown == ["crawler"]
 
 
 def test_a_certificate_that_cannot_be_used_ends_the_command(tmp_path: Path) -> None:

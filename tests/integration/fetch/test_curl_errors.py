@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from rig.web_connection import Server
+from rig.web_faults import endless, in_pieces, reset, silent, trickle
 from skitter.errors import FetchError
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.engine import CurlFetcher
@@ -28,23 +30,17 @@ BROTLI_BOMB = bytes.fromhex(
 
 
 async def test_an_announced_size_beyond_the_cap_is_not_even_read(serve: Any, make_client: Any) -> None:
-    site = await serve(b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n")
+    site = serve(b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n")
     assert await make_client(SMALL).kind(site.url()) == "too_large"
 
 
 async def test_an_unannounced_size_is_cut_off(serve: Any, make_client: Any) -> None:
-    async def endless(_seen: Any, writer: asyncio.StreamWriter) -> bool:
-        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
-        while True:
-            writer.write(b"x" * 50_000)
-            await writer.drain()
-
-    site = await serve(endless)
+    site = serve(endless(b"HTTP/1.1 200 OK\r\n\r\n", b"x" * 50_000))
     assert await make_client(SMALL).kind(site.url()) == "too_large"
 
 
 async def test_a_body_of_exactly_the_cap_is_a_page(serve: Any, make_client: Any) -> None:
-    site = await serve(serve.answer(b"x" * SMALL.max_body_bytes))
+    site = serve(serve.answer(b"x" * SMALL.max_body_bytes))
     page = await make_client(SMALL).get(site.url())
     assert len(page.body) == SMALL.max_body_bytes
 
@@ -62,7 +58,7 @@ async def test_a_body_of_exactly_the_cap_is_a_page(serve: Any, make_client: Any)
 async def test_a_decompression_bomb_is_too_large(
     encoding: str, make: Callable[[], bytes], serve: Any, make_client: Any
 ) -> None:
-    site = await serve(serve.answer(make(), f"Content-Encoding: {encoding}"))
+    site = serve(serve.answer(make(), f"Content-Encoding: {encoding}"))
     client = make_client(SMALL)
     assert await client.kind(site.url()) == "too_large"
     assert client.fetcher._idle[0]._body.whole() == b""
@@ -70,23 +66,12 @@ async def test_a_decompression_bomb_is_too_large(
 
 @pytest.mark.parametrize("line", [b"X-Header: some value\r\n", b"X", b"X-" + b"y" * 5_000 + b": z\r\n"])
 async def test_endless_headers_are_too_large(line: bytes, serve: Any, client: Any) -> None:
-    async def endless(_seen: Any, writer: asyncio.StreamWriter) -> bool:
-        writer.write(b"HTTP/1.1 200 OK\r\n")
-        while True:
-            writer.write(line * 1_000)
-            await writer.drain()
-
-    site = await serve(endless)
+    site = serve(endless(b"HTTP/1.1 200 OK\r\n", line * 1_000))
     assert await client.kind(site.url()) == "too_large"
 
 
 async def test_endless_informational_answers_end(serve: Any, client: Any) -> None:
-    async def endless(_seen: Any, writer: asyncio.StreamWriter) -> bool:
-        while True:
-            writer.write(b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n" * 1_000)
-            await writer.drain()
-
-    site = await serve(endless)
+    site = serve(endless(b"", b"HTTP/1.1 103 Early Hints\r\nLink: </a.css>\r\n\r\n" * 1_000))
     assert await client.kind(site.url()) in {"too_large", "protocol"}
 
 
@@ -118,26 +103,21 @@ async def test_endless_informational_answers_end(serve: Any, client: Any) -> Non
     ],
 )
 async def test_an_answer_that_is_not_http_is_a_protocol_error(response: bytes, serve: Any, client: Any) -> None:
-    site = await serve(response, keep=False)
+    site = serve(response, keep=False)
     assert await client.kind(site.url()) == "protocol"
-    good = await serve(serve.answer(b"fine"))
+    good = serve(serve.answer(b"fine"))
     assert (await client.get(good.url())).body == b"fine"
 
 
 async def test_a_truncated_gzip_body_is_not_taken_for_whole(serve: Any, client: Any) -> None:
     encoded = gzip.compress(bytes(range(256)) * 40)
     head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(encoded)}\r\n\r\n".encode()
-    site = await serve(head + encoded[:-20], keep=False)
+    site = serve(head + encoded[:-20], keep=False)
     assert await client.kind(site.url()) == "truncated"
 
 
 async def test_a_reset_connection_is_a_protocol_error(serve: Any, client: Any) -> None:
-    async def reset(_seen: Any, writer: asyncio.StreamWriter) -> bool:
-        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
-        writer.transport.abort()
-        return False
-
-    site = await serve(reset)
+    site = serve(reset)
     assert await client.kind(site.url()) == "protocol"
 
 
@@ -159,7 +139,7 @@ async def test_a_reset_connection_is_a_protocol_error(serve: Any, client: Any) -
     ],
 )
 async def test_a_request_cannot_smuggle_lines(fields: dict[str, Any], serve: Any, client: Any) -> None:
-    site = await serve(serve.answer())
+    site = serve(serve.answer())
     assert await client.kind(site.url(), **fields) == "protocol"
     await client.get(site.url())
     assert len(site.seen) == 1
@@ -168,7 +148,7 @@ async def test_a_request_cannot_smuggle_lines(fields: dict[str, Any], serve: Any
 
 @pytest.mark.parametrize("path", ["/\r\nX-Injected: 1", "/ HTTP/1.1\r\nX-Injected: 1", "/\u00fc", "/\x00"])
 async def test_an_unparsed_url_is_refused(path: str, serve: Any, client: Any) -> None:
-    site = await serve(serve.answer())
+    site = serve(serve.answer())
     assert await client.kind(site.url(path)) == "protocol"
     assert site.seen == []
 
@@ -218,97 +198,64 @@ async def test_a_name_that_does_not_exist_is_a_dns_error(client: Any) -> None:
 
 
 async def test_a_certificate_that_does_not_verify_is_a_tls_error(serve: Any, client: Any) -> None:
-    site = await serve(serve.answer(), tls=True)
+    site = serve(serve.answer(), tls=True)
     assert await client.kind(site.url()) == "tls"
     assert site.seen == []
 
 
 async def test_a_certificate_for_another_name_is_a_tls_error(serve: Any, make_client: Any, certificate: str) -> None:
-    site = await serve(serve.answer(), tls=True)
+    site = serve(serve.answer(), tls=True)
     assert await make_client(ca_file=certificate).kind(site.url(host="a.localhost")) == "tls"
     assert site.seen == []
 
 
 async def test_a_plain_server_on_a_tls_port_is_a_tls_error(client: Any) -> None:
-    async def greet(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-        writer.close()
-
-    server = await asyncio.start_server(greet, "127.0.0.1", 0)
-    async with server:
-        assert await client.kind(f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/") == "tls"
+    with Server(lambda connection: connection.send(b"HTTP/1.1 400 Bad Request\r\n\r\n"), scheme="https") as server:
+        assert await client.kind(server.url()) == "tls"
 
 
 async def test_a_handshake_that_never_ends_is_a_tls_error(serve: Any, client: Any) -> None:
-    silent = await serve(serve.answer())  # waits for the end of a request that never comes
+    silent = serve(serve.answer())  # waits for the end of a request that never comes
     url = silent.url().replace("http:", "https:")
-    assert await client.kind(url, connect_timeout_seconds=0.3) == "tls"
+    assert await client.kind(url, connect_timeout_seconds=1) == "tls"
 
 
 # -- timeout
 
 
 async def test_an_answer_that_does_not_come_is_a_timeout(serve: Any, client: Any) -> None:
-    never = asyncio.Event()
-
-    async def silent(_seen: Any, _writer: asyncio.StreamWriter) -> bool:
-        return await never.wait()
-
-    site = await serve(silent)
-    assert await client.kind(site.url(), timeout_seconds=0.2) == "timeout"
+    site = serve(silent)
+    assert await client.kind(site.url(), timeout_seconds=1) == "timeout"
     await site.until(lambda: site.open == 0 or bool(site.seen))
-
-
-def _trickle(head: bytes, pause_seconds: float) -> Any:
-    async def behaviour(_seen: Any, writer: asyncio.StreamWriter) -> bool:
-        writer.write(head)
-        while True:
-            writer.write(b"x")
-            await writer.drain()
-            await asyncio.sleep(pause_seconds)
-
-    return behaviour
 
 
 @pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\nX-Long: ", b"HTTP/1.1 200 OK\r\n\r\n"], ids=["headers", "body"])
 async def test_a_trickle_does_not_outlast_the_total_timeout(head: bytes, serve: Any, client: Any) -> None:
-    site = await serve(_trickle(head, 0.02))
-    assert await client.kind(site.url(), timeout_seconds=0.5) == "timeout"
+    site = serve(trickle(head, b"x", 0.02))
+    assert await client.kind(site.url(), timeout_seconds=1) == "timeout"
 
 
 async def test_a_body_below_the_minimum_rate_is_a_timeout(serve: Any, make_client: Any) -> None:
-    site = await serve(_trickle(b"HTTP/1.1 200 OK\r\n\r\n", 0.02))
-    client = make_client(Fetch(min_bytes_per_second=1_000), rate_window_seconds=0.4)
-    async with asyncio.timeout(15):
+    site = serve(trickle(b"HTTP/1.1 200 OK\r\n\r\n", b"x", 0.02))
+    client = make_client(Fetch(min_bytes_per_second=1_000, timeout_seconds=600), rate_window_seconds=0.4)
+    async with asyncio.timeout(60):
         assert await client.kind(site.url()) == "timeout"
 
 
 async def test_a_slow_body_above_the_minimum_rate_is_read(serve: Any, make_client: Any) -> None:
-    async def slow(_seen: Any, writer: asyncio.StreamWriter) -> bool:
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n")
-        for _ in range(20):
-            writer.write(b"x")
-            await writer.drain()
-            await asyncio.sleep(0.03)
-        return True
-
-    site = await serve(slow)
-    client = make_client(Fetch(min_bytes_per_second=0.5), rate_window_seconds=0.1)
+    site = serve(in_pieces(b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n", [b"x"] * 20, 0.06))
+    # A window in which nothing comes would be one in which this process stands still.
+    client = make_client(Fetch(min_bytes_per_second=0.5), rate_window_seconds=1.0)
     assert len((await client.get(site.url())).body) == 20
 
 
 async def test_the_minimum_rate_does_not_count_the_wait_for_the_answer(serve: Any, make_client: Any) -> None:
-    async def thinks(_seen: Any, writer: asyncio.StreamWriter) -> bool:
-        await asyncio.sleep(0.6)
-        writer.write(serve.answer(b"thought"))
-        return True
-
-    site = await serve(thinks)
+    site = serve(in_pieces(b"", [b"", serve.answer(b"thought")], 0.6))
     client = make_client(Fetch(min_bytes_per_second=10_000), rate_window_seconds=0.1)
     assert (await client.get(site.url())).body == b"thought"
 
 
 async def test_a_message_names_the_url(serve: Any, fetcher: CurlFetcher) -> None:
-    site = await serve(b"", keep=False)
+    site = serve(b"", keep=False)
     with pytest.raises(FetchError, match=r": http://127\.0\.0\.1:\d+/x$"):
         await fetcher.fetch(FetchRequest(url=site.url("/x"), trusted=True))

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 
+from rig.web import Seen
+from rig.web_connection import Connection, Server
+from rig.web_faults import silent
 from skitter.egress import proxy_server
 from skitter.egress.proxy_server import ProxyServer
 from skitter.egress.request_head import RefusedRequestError, basic, read_answer, read_request
@@ -44,7 +47,7 @@ class Client:
         with contextlib.suppress(ConnectionError):
             writer.write(data)
             await writer.drain()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             try:
                 return await reader.read()
             except ConnectionError:
@@ -68,7 +71,7 @@ async def egress(make_fetcher: Any, certificate: str) -> AsyncIterator[Callable[
 
 async def test_plain_requests_are_passed_on(serve: Any, egress: Any) -> None:
     body = b"text" * 50_000
-    site = await serve(serve.answer(gzip.compress(body), "Content-Encoding: gzip", "X-Odd: \x80", "Keep-Alive: 5"))
+    site = serve(serve.answer(gzip.compress(body), "Content-Encoding: gzip", "X-Odd: \x80", "Keep-Alive: 5"))
     client = await egress()
     page = await client.get(site.url("/a/%2F?q=1"), headers={"X-Own": "1"})
     assert (page.status, page.body, page.header("x-odd")) == (200, body, "\x80")
@@ -83,7 +86,7 @@ async def test_plain_requests_are_passed_on(serve: Any, egress: Any) -> None:
 
 
 async def test_tls_goes_through_a_tunnel(serve: Any, egress: Any) -> None:
-    site = await serve(serve.answer(b"through"), tls=True)
+    site = serve(serve.answer(b"through"), tls=True)
     client = await egress()
     pages = await asyncio.gather(*(client.get(site.url(f"/{number}", host="localhost")) for number in range(5)))
     assert [page.body for page in pages] == [b"through"] * 5
@@ -92,12 +95,11 @@ async def test_tls_goes_through_a_tunnel(serve: Any, egress: Any) -> None:
 async def test_requests_go_out_from_the_address_it_is_told(serve: Any, egress: Any) -> None:
     seen: list[str] = []
 
-    async def behaviour(_seen: Any, writer: asyncio.StreamWriter) -> bool:
-        seen.append(writer.get_extra_info("peername")[0])
-        writer.write(serve.answer())
-        return True
+    def note_address(_seen: Seen, connection: Connection) -> bytes:
+        seen.append(connection.address)
+        return serve.answer()
 
-    site = await serve(behaviour)
+    site = serve(note_address)
     client = await egress("127.0.0.7")
     await client.get(site.url())
     await client.server.close()
@@ -107,7 +109,7 @@ async def test_requests_go_out_from_the_address_it_is_told(serve: Any, egress: A
 
 
 async def test_nobody_is_served_without_the_password(serve: Any, egress: Any) -> None:
-    site = await serve(serve.answer())
+    site = serve(serve.answer())
     client = await egress()
     stranger = client.with_password("wrong")
     for url in (site.url(), site.url().replace("http:", "https:")):
@@ -120,7 +122,7 @@ async def test_nobody_is_served_without_the_password(serve: Any, egress: Any) ->
 
 
 async def test_it_leads_nobody_inside(serve: Any, egress: Any) -> None:
-    site = await serve(serve.answer())
+    site = serve(serve.answer())
     client = await egress(allow_private=False)
     for url in (site.url(), site.url(host="localhost"), "http://[::1]:1/", "http://[::ffff:127.0.0.1]:1/"):
         assert (await client.get(url)).status == 502
@@ -141,7 +143,7 @@ async def test_a_server_that_cannot_be_reached_is_the_servers_failure(egress: An
 
 
 async def test_half_an_answer_is_not_taken_for_a_whole_one(serve: Any, egress: Any) -> None:
-    site = await serve(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf", keep=False)
+    site = serve(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf", keep=False)
     client = await egress()
     with pytest.raises(FetchError) as caught:
         await client.get(site.url())
@@ -149,25 +151,21 @@ async def test_half_an_answer_is_not_taken_for_a_whole_one(serve: Any, egress: A
 
 
 async def test_a_tunnel_is_idle_only_if_neither_side_sends(egress: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proxy_server, "IDLE_SECONDS", 0.5)
+    monkeypatch.setattr(proxy_server, "IDLE_SECONDS", 1.5)
 
-    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Send for twice as long as a tunnel may be idle, and then nothing more."""
-        with contextlib.suppress(ConnectionError):
-            for number in range(10):
-                writer.write(b"%d" % number)
-                await asyncio.sleep(0.1)
-            await reader.read()
-        writer.close()
+    def drip(connection: Connection) -> None:
+        """Send for longer than a tunnel may be idle, and then nothing more."""
+        for number in range(10):
+            connection.send(b"%d" % number)
+            connection.sleep(0.2)
+        connection.silence()
 
-    server = await asyncio.start_server(drip, "127.0.0.1", 0)
-    async with server:
-        port = server.sockets[0].getsockname()[1]
+    with Server(drip) as server:
         client = await egress()
         reader, writer = await asyncio.open_connection("127.0.0.1", client.port)
-        head = f"CONNECT 127.0.0.1:{port} HTTP/1.1\r\nProxy-Authorization: ".encode()
+        head = f"CONNECT 127.0.0.1:{server.port} HTTP/1.1\r\nProxy-Authorization: ".encode()
         writer.write(head + basic(USER, PASSWORD) + b"\r\n\r\n")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
             assert await reader.readexactly(10) == b"0123456789"
             # Now both are silent.
@@ -177,14 +175,7 @@ async def test_a_tunnel_is_idle_only_if_neither_side_sends(egress: Any, monkeypa
 
 
 async def test_who_hangs_up_ends_the_request_to_the_server(serve: Any, egress: Any) -> None:
-    async def never(_seen: Any, _writer: asyncio.StreamWriter) -> bool:
-        await asyncio.Event().wait()
-        return False
-
-    async def leaves(seen: Any, writer: asyncio.StreamWriter) -> bool:
-        return await never(seen, writer)
-
-    site = await serve(leaves)
+    site = serve(silent)
     client = await egress()
     fetching = asyncio.create_task(client.get(site.url()))
     await site.until(lambda: len(site.seen) == 1)

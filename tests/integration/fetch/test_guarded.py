@@ -7,9 +7,9 @@ import socket
 from typing import Any
 
 import pytest
-from rig.hostile_servers import HostileServer
-from rig.http2_attacks import good, http2_context
 
+from rig.http2_attacks import good, http2_context
+from rig.web_connection import Server
 from skitter.errors import FetchError
 from skitter.fetch.contract import FetchRequest
 from skitter.model.url import absolute
@@ -31,14 +31,14 @@ from skitter.settings import Fetch
     ],
 )
 async def test_loopback_is_never_reached_unless_trusted(host: str, serve: Any, client: Any) -> None:
-    canary = await serve(serve.answer(b"secret"))
+    canary = serve(serve.answer(b"secret"))
     assert await client.kind(absolute(canary.url(host=host)), trusted=False) == "guard"
     assert await client.kind(canary.url(host=host), trusted=False) == "guard"  # also when nobody normalised it
     assert canary.connections == 0
 
 
 async def test_the_message_says_what_was_refused(serve: Any, fetcher: Any) -> None:
-    canary = await serve(serve.answer(b"secret"))
+    canary = serve(serve.answer(b"secret"))
     with pytest.raises(FetchError, match=r"loopback address \(127\.0\.0\.1\): http://127"):
         await fetcher.fetch(FetchRequest(url=canary.url()))
 
@@ -46,7 +46,7 @@ async def test_the_message_says_what_was_refused(serve: Any, fetcher: Any) -> No
 @pytest.mark.skipif(not socket.has_ipv6, reason="this machine has no IPv6")
 async def test_loopback_of_ipv6_is_refused(serve: Any, client: Any) -> None:
     try:
-        canary = await serve(serve.answer(b"secret"), host="::1")
+        canary = serve(serve.answer(b"secret"), host="::1")
     except OSError:
         pytest.skip("this machine has no IPv6 loopback")
     assert await client.kind(canary.url(host="[::1]"), trusted=False) == "guard"
@@ -55,7 +55,7 @@ async def test_loopback_of_ipv6_is_refused(serve: Any, client: Any) -> None:
 
 
 async def test_a_kept_connection_of_a_trusted_fetch_is_not_lent(serve: Any, client: Any) -> None:
-    site = await serve(serve.answer(b"secret"))
+    site = serve(serve.answer(b"secret"))
     await client.get(site.url(host="localhost"))
     for host in ("localhost", "127.0.0.1", "a.localhost"):
         assert await client.kind(site.url(host=host), trusted=False) == "guard"
@@ -64,7 +64,7 @@ async def test_a_kept_connection_of_a_trusted_fetch_is_not_lent(serve: Any, clie
 
 
 async def test_requests_that_start_together_are_told_apart(serve: Any, client: Any) -> None:
-    site = await serve(serve.answer(b"secret"))
+    site = serve(serve.answer(b"secret"))
     requests = [FetchRequest(url=site.url(f"/{number}"), trusted=number % 2 == 0) for number in range(20)]
     results = await asyncio.gather(*(client.fetcher.fetch(request) for request in requests), return_exceptions=True)
     kinds = [result.error_class if isinstance(result, FetchError) else result.status for result in results]
@@ -73,14 +73,14 @@ async def test_requests_that_start_together_are_told_apart(serve: Any, client: A
 
 
 async def test_a_handle_forgets_that_it_was_trusted(serve: Any, client: Any) -> None:
-    site = await serve(serve.answer(b"secret"), keep=False)
+    site = serve(serve.answer(b"secret"), keep=False)
     await client.get(site.url())
     assert await client.kind(site.url(), trusted=False) == "guard"
     assert (await client.get(site.url())).status == 200
 
 
 async def test_private_addresses_can_be_allowed(serve: Any, make_client: Any) -> None:
-    site = await serve(serve.answer(b"inside"))
+    site = serve(serve.answer(b"inside"))
     client = make_client(Fetch(allow_private=True))
     assert (await client.get(site.url(), trusted=False)).body == b"inside"
 
@@ -96,7 +96,7 @@ async def test_no_packet_leaves_for_a_refused_address(address: str, client: Any)
 async def test_the_environment_cannot_bring_in_a_proxy(
     serve: Any, client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    proxy = await serve(serve.answer(b"proxied"))
+    proxy = serve(serve.answer(b"proxied"))
     for name in ("http_proxy", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, proxy.url())
     assert await client.kind("http://10.0.0.1/", trusted=False) == "guard"
@@ -105,9 +105,9 @@ async def test_the_environment_cannot_bring_in_a_proxy(
 
 async def test_another_service_that_a_server_names_is_not_used(serve: Any, client: Any) -> None:
     """Alt-Svc and HSTS would lead the next request elsewhere: nothing is remembered of them."""
-    canary = await serve(serve.answer(b"secret"), tls=True)
+    canary = serve(serve.answer(b"secret"), tls=True)
     elsewhere = [f'Alt-Svc: h2="127.0.0.1:{canary.port}", h3=":{canary.port}"; ma=9999', "Upgrade: h2c"]
-    site = await serve(serve.answer(b"fine", *elsewhere, "Strict-Transport-Security: max-age=9999; includeSubDomains"))
+    site = serve(serve.answer(b"fine", *elsewhere, "Strict-Transport-Security: max-age=9999; includeSubDomains"))
     for host in ("localhost", "127.0.0.1", "localhost"):
         assert (await client.get(site.url(host=host))).body == b"fine"
     assert len(site.seen) == 3
@@ -116,7 +116,7 @@ async def test_another_service_that_a_server_names_is_not_used(serve: Any, clien
 
 async def test_a_connection_of_http2_is_not_lent_to_another_name(make_client: Any, certificate: str) -> None:
     """The certificate is good for both names, and both lead to the same address."""
-    with HostileServer(good, tls=http2_context()) as site:
+    with Server(good, tls=http2_context()) as site:
         client = make_client(ca_file=certificate)
         assert (await client.get(site.url(host="localhost"))).http_version == "2"
         assert await client.kind(site.url(host="127.0.0.1"), trusted=False) == "guard"

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from skitter.fetch.contract import FetchRequest
-from skitter.model.cookie_lines import CookieLines
 from skitter.model.session import Cookie
 from skitter.settings import Fetch
 
@@ -19,7 +18,7 @@ def names(seen: Any) -> list[str]:
 
 
 async def test_headers_are_sent_in_the_order_of_the_settings(serve: Any, make_fetcher: Any) -> None:
-    site = await serve(serve.answer(b"ok"))
+    site = serve(serve.answer(b"ok"))
     fetcher = make_fetcher(Fetch(header_order=ORDER, headers=("X-Other: 1", "accept: text/plain")))
     requests = [
         FetchRequest(url=site.url(), trusted=True),
@@ -27,7 +26,7 @@ async def test_headers_are_sent_in_the_order_of_the_settings(serve: Any, make_fe
             url=site.url(),
             trusted=True,
             headers={"X-Last": "1", "x-own": "1", "user-agent": "own/1"},
-            jar=CookieLines([Cookie("a", "1", "127.0.0.1")]),
+            jar=(Cookie("a", "1", "127.0.0.1"),),
         ),
         FetchRequest(url=site.url(), trusted=True, method="POST", body=b"b", headers={"Content-Type": "a/b"}),
     ]
@@ -45,7 +44,7 @@ async def test_headers_are_sent_in_the_order_of_the_settings(serve: Any, make_fe
 
 
 async def test_headers_of_the_settings_are_sent_with_every_request(serve: Any, make_fetcher: Any) -> None:
-    site = await serve(serve.answer())
+    site = serve(serve.answer())
     fetcher = make_fetcher(Fetch(headers=("Accept-Language: de", "X-From: me")))
     for headers in ({}, {"X-FROM": "you"}, {}):
         await fetcher.fetch(FetchRequest(url=site.url(), trusted=True, headers=headers))
@@ -58,6 +57,6 @@ async def test_headers_of_the_settings_are_sent_with_every_request(serve: Any, m
 async def test_a_body_in_gzip_is_unpacked_whatever_the_order(serve: Any, make_fetcher: Any, settings: Fetch) -> None:
     import gzip
 
-    site = await serve(serve.answer(gzip.compress(b"text" * 100), "Content-Encoding: gzip"))
+    site = serve(serve.answer(gzip.compress(b"text" * 100), "Content-Encoding: gzip"))
     page = await make_fetcher(settings).fetch(FetchRequest(url=site.url(), trusted=True))
     assert page.body == b"text" * 100

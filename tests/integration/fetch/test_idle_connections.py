@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from rig.web import Seen
+from rig.web_connection import Connection, tls_context
 from skitter.fetch.engine import IDLE_CONNECTION_BYTES
 
 
@@ -18,7 +20,7 @@ def _hosts(count: int) -> list[str]:
 
 
 async def test_each_host_keeps_its_connection(serve: Any, client: Any) -> None:
-    site = await serve(serve.answer(), host="0.0.0.0")
+    site = serve(serve.answer(), host="0.0.0.0")
     for _ in range(2):
         for host in _hosts(100):
             await client.get(site.url(host=host))
@@ -26,7 +28,7 @@ async def test_each_host_keeps_its_connection(serve: Any, client: Any) -> None:
 
 
 async def test_idle_connections_are_kept_as_far_as_their_memory_goes(serve: Any, make_client: Any) -> None:
-    site = await serve(serve.answer(), host="0.0.0.0")
+    site = serve(serve.answer(), host="0.0.0.0")
     client = make_client(max_idle_bytes=10 * IDLE_CONNECTION_BYTES)
     for host in _hosts(30):
         await client.get(site.url(host=host))
@@ -41,7 +43,7 @@ async def test_idle_connections_leave_files_to_slow_transfers(
     serve: Any, make_client: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(resource, "getrlimit", lambda _: (480, 480))
-    site = await serve(serve.answer(), host="0.0.0.0")
+    site = serve(serve.answer(), host="0.0.0.0")
     client = make_client()
     for host in _hosts(150):
         await client.get(site.url(host=host))
@@ -55,13 +57,18 @@ async def test_a_tls_session_is_resumed_by_the_next_connection_of_its_host(
 ) -> None:
     resumed: dict[int, list[bool]] = {}
 
-    async def close_after_answer(_seen: Any, writer: asyncio.StreamWriter) -> bool:
-        port = writer.get_extra_info("sockname")[1]
-        resumed.setdefault(port, []).append(writer.get_extra_info("ssl_object").session_reused)
-        writer.write(serve.answer(b"ok", "Connection: close"))
-        return False
+    def note_session(_seen: Seen, connection: Connection) -> bytes:
+        assert isinstance(connection.socket, ssl.SSLSocket)
+        port = connection.socket.getsockname()[1]
+        resumed.setdefault(port, []).append(bool(connection.socket.session_reused))
+        return serve.answer(b"ok", "Connection: close")
 
-    sites = [await serve(close_after_answer, tls=True, tls_version=version) for _ in range(10)]
+    def context() -> ssl.SSLContext:
+        made = tls_context()
+        made.maximum_version = version
+        return made
+
+    sites = [serve(note_session, tls=context(), keep=False) for _ in range(10)]
     client = make_client(ca_file=certificate)
     for _ in range(3):
         await asyncio.gather(*(client.get(site.url()) for site in sites))

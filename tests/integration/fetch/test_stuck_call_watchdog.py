@@ -14,6 +14,7 @@ from typing import Any
 import pycurl
 import pytest
 
+from rig.web_faults import endless
 from skitter.fetch.stuck_call_watchdog import Call, Watchdog
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs what Linux tells of a socket")
@@ -109,7 +110,7 @@ async def test_a_call_that_raises_is_over(client: Any, monkeypatch: pytest.Monke
 
 
 async def test_the_thread_is_there_from_the_first_https_page_on(serve: Any, make_client: Any, certificate: str) -> None:
-    plain, secret = await serve(serve.answer()), await serve(serve.answer(), tls=True)
+    plain, secret = serve(serve.answer()), serve(serve.answer(), tls=True)
     client = make_client(ca_file=certificate)
     for site, is_started in ((plain, False), (secret, True), (secret, True), (plain, True)):
         await client.get(site.url())
@@ -118,15 +119,10 @@ async def test_the_thread_is_there_from_the_first_https_page_on(serve: Any, make
 
 
 async def test_a_socket_that_rested_is_not_looked_at_once_its_transfer_is_over(serve: Any, make_client: Any) -> None:
-    async def flood(_seen: Any, writer: asyncio.StreamWriter) -> bool:
-        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;")
-        while True:
-            writer.write(b"x" * 65_536)
-            await writer.drain()
-
-    quick, site, client = await serve(serve.answer()), await serve(flood), make_client()
+    flood = endless(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2;", b"x" * 65_536)
+    quick, site, client = serve(serve.answer()), serve(flood), make_client()
     fetching = asyncio.create_task(client.get(site.url(), timeout_seconds=60))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not client.fetcher._resting:
             client.fetcher.slow_transfers(100)
             await client.get(quick.url())

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 import redis
 
-from own_redis import OwnRedis
+from rig.servers.redis import OwnRedis
 from skitter.errors import IntakeError, IntakeUnavailableError, UsageError
 from skitter.intakes.contract import Intake
 from skitter.intakes.messages import to_request

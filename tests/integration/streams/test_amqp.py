@@ -11,7 +11,7 @@ import pika
 import pytest
 
 from certificates import Authority
-from own_streams import OwnRabbitmq
+from rig.servers.streams import OwnRabbitmq
 from skitter.errors import BadItemsError, SinkError, SinkUnavailableError, UsageError
 
 # The first test may have to install the server.
@@ -163,23 +163,19 @@ def test_what_waiting_does_not_mend_is_an_error(queue, run, change, hint):
     assert "hush" not in f"{error.value}{error.value.hint}{error.value.__cause__}"
 
 
-def test_messages_go_over_tls_and_a_stranger_is_refused(services, run, tmp_path):
-    services.need("rabbitmq")  # installs it where it is missing
+def test_messages_go_over_tls_and_a_stranger_is_refused(own_server, run, tmp_path):
     authority, stranger = Authority(tmp_path), Authority(tmp_path, "stranger")
-    server = OwnRabbitmq(authority.issue("server"))
-    try:
-        context = ssl.create_default_context(cafile=authority.file)
-        where = pika.URLParameters(f"{server.url}/%2F")
-        where.ssl_options = pika.SSLOptions(context, "127.0.0.1")
-        with pika.BlockingConnection(where) as connection:
-            connection.channel().queue_declare("books", durable=True)
-            run(f"{server.url}?ca={authority.file}#/books").open().write({"n": 1}).finish()
-            assert connection.channel().queue_declare("books", passive=True).method.message_count == 1
-        with pytest.raises(SinkError, match="certificate of the server is refused") as error:
-            run(f"{server.url}?ca={stranger.file}#/books").open()
-        assert not isinstance(error.value, SinkUnavailableError), "waiting would not help"
-    finally:
-        server.remove()
+    server = own_server(OwnRabbitmq, authority.issue("server"))
+    context = ssl.create_default_context(cafile=authority.file)
+    where = pika.URLParameters(f"{server.url}/%2F")
+    where.ssl_options = pika.SSLOptions(context, "127.0.0.1")
+    with pika.BlockingConnection(where) as connection:
+        connection.channel().queue_declare("books", durable=True)
+        run(f"{server.url}?ca={authority.file}#/books").open().write({"n": 1}).finish()
+        assert connection.channel().queue_declare("books", passive=True).method.message_count == 1
+    with pytest.raises(SinkError, match="certificate of the server is refused") as error:
+        run(f"{server.url}?ca={stranger.file}#/books").open()
+    assert not isinstance(error.value, SinkUnavailableError), "waiting would not help"
 
 
 def test_what_was_sent_cannot_be_overwritten(queue, run):

@@ -9,7 +9,8 @@ import pytest
 import redis
 
 from certificates import Authority
-from own_redis import DURABLE, IN_MEMORY, free_port
+from rig.servers.own_server import free_port
+from rig.servers.redis import DURABLE, IN_MEMORY
 from skitter.errors import BadItemsError, SinkError, SinkUnavailableError, UsageError
 
 

@@ -13,7 +13,7 @@ import boto3
 import pyarrow.parquet
 import pytest
 
-from own_streams import ACCESS_KEY, SECRET_KEY, OwnS3
+from rig.servers.streams import ACCESS_KEY, SECRET_KEY, OwnS3
 from skitter.errors import SinkError, SinkUnavailableError, UsageError
 from skitter.sinks import s3
 
@@ -155,24 +155,20 @@ def test_keys_come_from_the_environment_and_are_in_no_name(bucket, run, monkeypa
     assert SECRET_KEY not in run(bucket.target(), job="other").sink.target
 
 
-def test_a_server_that_is_away_gets_the_same_batch_again(services, run, tmp_path, monkeypatch):
-    services.need("s3")
+def test_a_server_that_is_away_gets_the_same_batch_again(own_server, run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    server = OwnS3()
-    try:
-        bucket = Bucket(server.url, server.endpoint)
-        each = run(bucket.target("format=jsonl&part_bytes=5")).open().write({"n": 1})
-        server.kill()
-        items = each.items({"n": 2}, page=8)
-        for _ in range(2):
-            with pytest.raises(SinkUnavailableError, match="cannot be reached"):
-                each.sink.write(items)
-        server.start()
-        each.write({"n": 2}, page=8).finish()
-        assert bucket.numbers() == [1, 2]
-        bucket.client.close()
-    finally:
-        server.remove()
+    server = own_server(OwnS3)
+    bucket = Bucket(server.url, server.endpoint)
+    each = run(bucket.target("format=jsonl&part_bytes=5")).open().write({"n": 1})
+    server.kill()
+    items = each.items({"n": 2}, page=8)
+    for _ in range(2):
+        with pytest.raises(SinkUnavailableError, match="cannot be reached"):
+            each.sink.write(items)
+    server.start()
+    each.write({"n": 2}, page=8).finish()
+    assert bucket.numbers() == [1, 2]
+    bucket.client.close()
 
 
 def test_a_wrong_key_and_a_bucket_that_is_not_there_are_errors(bucket, run):

@@ -4,34 +4,71 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from rig.web import Site as WebSite
 from skitter.extract.items import decode_item
+from skitter.fetch.contract import FetchRequest
 from skitter.fetch.engine import CurlFetcher
+from skitter.frontier.clock import StoreClock
 from skitter.frontier.contract import Frontier
 from skitter.frontier.memory import MemoryStore, memory_frontier
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.job import FailedRequest, JobSpec, State
-from skitter.model.url import canonical
-from skitter.settings import Settings
+from skitter.model.page import Page
+from skitter.model.url import canonical, host_key
+from skitter.settings import Fetch, Settings
 from skitter.spiders.base import Spider
 from skitter.spiders.site_spider import SiteSpider
 from skitter.worker.lease_renewal import renew_while_running
 from skitter.worker.loop import Worker
 
 SINK = "out.jsonl"
-Answer = bytes | Callable[[asyncio.StreamWriter], Awaitable[None]]
 QUICK = {"retry_delay_seconds": 0.05, "host_backoff_seconds": 0.2, "per_host": 32}
+
+
+class AheadClock:
+    """The time of a store, which a test sets ahead."""
+
+    def __init__(self) -> None:
+        self.ahead_seconds = 0.0
+
+    def of_store(self) -> StoreClock:
+        return StoreClock(lambda: time.time() + self.ahead_seconds, lambda: time.monotonic() + self.ahead_seconds)
+
+
+class NotingFetcher(CurlFetcher):
+    """Notes when requests are at the socket."""
+
+    def __init__(self, settings: Fetch, sent: list[tuple[str, float]]) -> None:
+        super().__init__(settings)
+        self._sent = sent
+
+    async def fetch(self, request: FetchRequest) -> Page:
+        """See ``CurlFetcher``."""
+        on_send = request.on_send
+
+        def noted() -> None:
+            self._sent.append((host_key(request.url), time.monotonic()))
+            if on_send is not None:
+                on_send()
+
+        return await super().fetch(msgspec.structs.replace(request, on_send=noted))
 
 
 class Site:
     """A job on a frontier, with as many workers as a test wants."""
 
-    def __init__(self, frontier: Frontier, reopen: Any) -> None:
+    def __init__(self, frontier: Frontier, reopen: Any, clock: AheadClock) -> None:
+        self.clock = clock
+        self.sent: list[tuple[str, float]] = []
+        """The hosts of requests, and when they were at the socket."""
         self.frontier = frontier
         self.reopen = reopen
         """Another client of the same job, as another process would have."""
@@ -50,7 +87,7 @@ class Site:
     @contextlib.asynccontextmanager
     async def worker(self, name: str = "w1") -> AsyncIterator[Worker]:
         """With a frontier client and a fetcher of its own."""
-        source, fetcher = self.reopen(), CurlFetcher(self.settings.fetch)
+        source, fetcher = self.reopen(), NotingFetcher(self.settings.fetch, self.sent)
         worker = Worker(
             name,
             source=source,
@@ -94,84 +131,20 @@ class Site:
 
 @pytest.fixture(params=["memory", "sqlite"])
 async def site(request: Any, tmp_path: Path) -> AsyncIterator[Site]:
+    clock = AheadClock()
     if request.param == "memory":
-        store = MemoryStore()
+        store = MemoryStore(clock.of_store())
         frontier: Frontier = memory_frontier("job", store)
-        site = Site(frontier, lambda: memory_frontier("job", store))
+        site = Site(frontier, lambda: memory_frontier("job", store), clock)
     else:
         path = tmp_path / "job.db"
-        frontier = sqlite_frontier(path, "job")
-        site = Site(frontier, lambda: sqlite_frontier(path, "job", create=False))
+        frontier = sqlite_frontier(path, "job", clock=clock.of_store())
+        site = Site(frontier, lambda: sqlite_frontier(path, "job", create=False, clock=clock.of_store()), clock)
     yield site
     await frontier.close()
 
 
-class Host:
-    """A server whose every answer a test decides, down to the bytes. What it was not told of is 404."""
-
-    def __init__(self) -> None:
-        self.base = ""
-        self.hits: list[str] = []
-        """The paths that were asked for, in order."""
-        self._answers: dict[str, list[Answer]] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def on(self, path: str, *answers: Answer) -> None:
-        """What this path answers, one after the other; the last one for ever."""
-        self._answers[path] = list(answers)
-
-    def page(self, path: str, body: str | bytes = "", *headers: str, status: str = "200 OK") -> None:
-        kind = (
-            [] if any(header.lower().startswith("content-type") for header in headers) else ["Content-Type: text/html"]
-        )
-        self.on(path, self.answer(body, *headers, *kind, status=status))
-
-    @staticmethod
-    def answer(body: str | bytes = b"", *headers: str, status: str = "200 OK") -> bytes:
-        body = body.encode() if isinstance(body, str) else body
-        return "\r\n".join([f"HTTP/1.1 {status}", f"Content-Length: {len(body)}", *headers, "", ""]).encode() + body
-
-    def robots_hits(self) -> int:
-        return self.hits.count("/robots.txt")
-
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        with contextlib.closing(writer), contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                path = head.split(b" ", 2)[1].decode()
-                self.hits.append(path)
-                answers = self._answers.get(path, [self.answer(status="404 Not Found")])
-                answer = answers.pop(0) if len(answers) > 1 else answers[0]
-                if callable(answer):
-                    await answer(writer)
-                    break
-                writer.write(answer)
-                await writer.drain()
-
-    async def stop(self, server: asyncio.Server) -> None:
-        server.close()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-
-
 @pytest.fixture
-async def make_host() -> AsyncIterator[Callable[[], Awaitable[Host]]]:
-    async with contextlib.AsyncExitStack() as stack:
-
-        async def make() -> Host:
-            host = Host()
-            server = await asyncio.start_server(host.serve, "127.0.0.1", 0)
-            stack.push_async_callback(host.stop, server)
-            host.base = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            return host
-
-        yield make
-
-
-@pytest.fixture
-async def host(make_host: Callable[[], Awaitable[Host]]) -> Host:
-    return await make_host()
+def host(make_site: Callable[..., WebSite]) -> WebSite:
+    """A web server; ``site`` is the job that crawls it."""
+    return make_site()

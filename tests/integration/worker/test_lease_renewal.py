@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 from skitter.errors import FrontierError
 from skitter.fetch.engine import CurlFetcher
+from skitter.frontier.clock import StoreClock
 from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.job import JobSpec, State
 from skitter.model.lease import Lease
@@ -24,32 +26,33 @@ from skitter.worker.lease_renewal import RenewalThread
 from skitter.worker.loop import Worker
 from skitter.worker.loop_status import lease_of
 
-LEASE_SECONDS = 1.2
+RENEWED_SECONDS = 1.2
+"""Leases are renewed at a third of this, and last much longer."""
+LEASE_SECONDS = 60.0
 
 
 class Blocking(Spider):
-    """Its first page blocks the loop until somebody else has asked for the leases, twice a lease's length."""
+    """Its first page blocks the loop for as long as the test says."""
 
-    blocked = False
+    block: Callable[[], None] | None = None
 
     def parse(self, response: Any) -> Any:
-        if not self.blocked:
-            self.blocked = True
-            deadline = time.monotonic() + 2 * LEASE_SECONDS
-            while time.monotonic() < deadline:
-                time.sleep(0.05)
+        if self.block is not None:
+            block, self.block = self.block, None
+            block()
         return {"url": response.url}
 
 
 class Bench:
-    def __init__(self, path: Path, **values: Any) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self.settings = Settings.from_layers(
-            [("test", {"obey_robots": False, "lease_seconds": LEASE_SECONDS, **values})]
-        )
+        self.ahead_seconds = 0.0
+        """How far the clock of the store has been set ahead."""
+        self.settings = Settings.from_layers([("test", {"obey_robots": False, "lease_seconds": LEASE_SECONDS})])
 
     def open(self) -> Any:
-        return sqlite_frontier(self.path, "job")
+        clock = StoreClock(lambda: time.time() + self.ahead_seconds, lambda: time.monotonic() + self.ahead_seconds)
+        return sqlite_frontier(self.path, "job", clock=clock)
 
     async def begin(self, spider: Spider, seeds: list[str]) -> None:
         spider.start_urls = seeds
@@ -80,24 +83,36 @@ async def bench(tmp_path: Path) -> Any:
 async def test_a_callback_longer_than_a_lease_costs_none(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     # The web is a process of its own: this one's loop stands still.
     with served(WebSpec.plain(hosts=1, pages_per_host=20)) as web:
-        await bench.begin(Blocking(), [f"{web.urls[0]}p/{n}" for n in range(1, 13)])
+        spider = Blocking()
+        await bench.begin(spider, [f"{web.urls[0]}p/{n}" for n in range(1, 13)])
         taken: list[int] = []
-        over = threading.Event()
+        over, looked, renewed = threading.Event(), threading.Event(), threading.Event()
+
+        def outlive_a_lease() -> None:
+            for _ in range(5):
+                bench.ahead_seconds += 0.6 * LEASE_SECONDS
+                # The first renewal may have begun before.
+                for event in (renewed, renewed, looked, looked):
+                    event.clear()
+                    assert event.wait(60)
+
+        spider.block = outlive_a_lease
 
         def thief() -> None:
             """Another worker, which takes whatever expires."""
 
             async def steal() -> None:
                 other = bench.open()
-                while not over.wait(0.1):
+                while not over.wait(0.02):
                     await other.reap()
                     taken.append(len((await other.lease("w2", 10)).leases) if bench.worker.held else 0)
+                    looked.set()
                 await other.close()
 
             asyncio.run(steal())
 
         stealing = threading.Thread(target=thief)
-        with RenewalThread(bench.worker, bench.open, LEASE_SECONDS):
+        with RenewalThread(bench.worker, lambda: Unwilling(bench.open(), renewed=renewed), RENEWED_SECONDS / 4):
             running = asyncio.create_task(bench.worker.run())
             while not bench.worker.held:  # noqa: ASYNC110  the worker has no event for it
                 await asyncio.sleep(0.001)
@@ -116,13 +131,13 @@ async def test_a_callback_longer_than_a_lease_costs_none(bench: Bench, caplog: p
 async def test_a_lost_lease_is_told_to_the_worker(bench: Bench) -> None:
     async with SyntheticWeb(WebSpec.plain(hosts=1, pages_per_host=2, latency_seconds=60)) as web:
         await bench.begin(Blocking(), [web.urls[0]])
-        with RenewalThread(bench.worker, bench.open, LEASE_SECONDS):
+        with RenewalThread(bench.worker, bench.open, RENEWED_SECONDS):
             running = asyncio.create_task(bench.worker.run())
             while not web.log():  # noqa: ASYNC110  the web has no event for it
                 await asyncio.sleep(0.001)
             assert await bench.frontier.release_worker("w1") == 1
             (lease,) = (await bench.frontier.lease("w2", 1)).leases
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while bench.worker.held:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
             assert bench.fetcher.in_flight == 0
@@ -136,18 +151,26 @@ async def test_a_lost_lease_is_told_to_the_worker(bench: Bench) -> None:
 class Unwilling:
     """A source that fails as often as it is told, and then works."""
 
-    def __init__(self, source: Any, failures: int, error: Exception) -> None:
+    def __init__(
+        self,
+        source: Any,
+        failures: int = 0,
+        error: Exception | None = None,
+        renewed: threading.Event | None = None,
+    ) -> None:
         self._source = source
         self.failures = failures
         self.error = error
-        self.renewed = threading.Event()
+        self.renewed = renewed or threading.Event()
 
     async def renew(self, worker: str, leases: Any) -> Any:
         if self.failures:
             self.failures -= 1
+            assert self.error is not None
             raise self.error
+        kept = await self._source.renew(worker, leases)
         self.renewed.set()
-        return await self._source.renew(worker, leases)
+        return kept
 
     async def tell(self, worker: str, heartbeat: Any) -> None:
         await self._source.tell(worker, heartbeat)
@@ -178,7 +201,7 @@ async def test_a_store_that_fails_for_a_moment_is_asked_again(bench: Bench, wher
             return source[0]
 
         with RenewalThread(bench.worker, open_source, 0.15):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not source or not source[0].renewed.is_set():  # noqa: ASYNC110  it happens in a thread
                     await asyncio.sleep(0.01)
             assert not running.done()
@@ -198,7 +221,7 @@ async def test_a_renewal_that_breaks_ends_the_worker_with_its_error(bench: Bench
             return Unwilling(bench.open(), 1, RuntimeError("a defect"))
 
         with RenewalThread(bench.worker, open_source, 0.05):
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 with pytest.raises(RuntimeError, match="a defect"):
                     await running
 
@@ -212,7 +235,7 @@ async def test_it_beats_while_the_loop_is_blocked_and_the_page_is_noted(
 
     class Stuck(Spider):
         def parse(self, response: Any) -> Any:
-            assert blamed.wait(20)
+            assert blamed.wait(60)
 
     def beat() -> None:
         noted.append(lease_of(bench.worker._loop_status.read()))
@@ -221,14 +244,15 @@ async def test_it_beats_while_the_loop_is_blocked_and_the_page_is_noted(
 
     with served(WebSpec.plain(hosts=1, pages_per_host=1)) as web:
         await bench.begin(Stuck(), [web.urls[0]])
-        with RenewalThread(bench.worker, bench.open, LEASE_SECONDS, beat):
+        with RenewalThread(bench.worker, bench.open, RENEWED_SECONDS, beat):
             assert await bench.worker.run() is State.FINISHED
     assert {lease.host_key for lease in noted if lease} == {host_key(web.urls[0])}
 
 
-async def test_it_ends_at_once_when_it_was_never_needed(bench: Bench) -> None:
+async def test_it_ends_at_once_when_it_was_never_needed(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BEAT_SECONDS", 100.0)
     await bench.begin(Spider(), [])
     began = time.monotonic()
     with RenewalThread(bench.worker, lambda: pytest.fail("nothing to renew"), 30):
         assert await bench.worker.run() is State.FINISHED
-    assert time.monotonic() - began < module.BEAT_SECONDS
+    assert time.monotonic() - began < 60

@@ -127,4 +127,4 @@ async def test_a_spiders_own_callback_gets_the_canonical_page(site: Any, host: A
     await site.begin([host.base + "/"], Shop(), obey_canonical=True, obey_nofollow=True)
     await site.crawl("w1")
     assert await site.records() == [{"url": host.base + "/p", "shelf": 7, "asked": False}]
-    assert "/q" not in host.hits
+    assert "/q" not in host.asked()

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
+from rig.web import Seen
+from rig.web_connection import Connection
+from rig.web_faults import cut, response, silent
 from skitter.policy.robots import MAX_ROBOTS_BYTES
 
 ON_MEMORY = pytest.mark.parametrize("site", ["memory"], indirect=True)
 RULES = "User-agent: *\nDisallow: /secret\n"
-IMPATIENT = {"max_attempts": 2, "retry_delay_seconds": 0.01, "host_backoff_seconds": 0.001, "timeout_seconds": 0.5}
+IMPATIENT = {"max_attempts": 2, "retry_delay_seconds": 0.01, "host_backoff_seconds": 0.001}
 
 
 def web(host: Any) -> str:
@@ -48,7 +51,7 @@ async def test_what_cannot_be_read_fetches_nothing_and_the_queue_can_be_revived(
 ) -> None:
     host.page("/robots.txt", RULES, status=status)
     assert await ended(site, web(host)) == FAILED, "failed, and never excluded"
-    assert set(host.hits) == {"/robots.txt"}
+    assert set(host.asked()) == {"/robots.txt"}
     host.page("/robots.txt", RULES)
     assert await site.frontier.revive() == 1
     await site.crawl("w1")
@@ -56,22 +59,8 @@ async def test_what_cannot_be_read_fetches_nothing_and_the_queue_can_be_revived(
     assert (counts.done, counts.excluded, counts.failed) == OBEYED
 
 
-async def hang_up(writer: asyncio.StreamWriter) -> None:
-    writer.transport.abort()
-
-
-async def half_a_body(writer: asyncio.StreamWriter) -> None:
-    writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nUser-agent: *\nDisallow: /nothing\n")
-
-
-async def never_answer(_writer: asyncio.StreamWriter) -> None:
-    await asyncio.sleep(60)
-
-
-async def not_http(writer: asyncio.StreamWriter) -> None:
-    writer.write(b"220 mail.example ESMTP\r\n\r\n")
-
-
+HALF_A_BODY = cut(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nUser-agent: *\nDisallow: /nothing\n")
+NOT_HTTP = cut(b"220 mail.example ESMTP\r\n\r\n")
 BROKEN_GZIP = (
     b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 20\r\n\r\n"
     + gzip.compress(b"x" * 100, mtime=0)[:12]
@@ -81,20 +70,24 @@ BROKEN_GZIP = (
 
 @ON_MEMORY
 @pytest.mark.parametrize(
-    "answer", [hang_up, half_a_body, never_answer, not_http, pytest.param(BROKEN_GZIP, id="broken_gzip")]
+    "answer",
+    [cut(), HALF_A_BODY, silent, NOT_HTTP, BROKEN_GZIP],
+    ids=["hang_up", "half_a_body", "never_answer", "not_http", "broken_gzip"],
 )
 async def test_half_an_answer_is_none(site: Any, host: Any, answer: Any) -> None:
     host.on("/robots.txt", answer)
-    assert await ended(site, web(host)) == FAILED
-    assert set(host.hits) == {"/robots.txt"}
+    assert await ended(site, web(host), timeout_seconds=0.5) == FAILED
+    assert set(host.asked()) == {"/robots.txt"}
 
 
 @ON_MEMORY
-@pytest.mark.parametrize("answer", [hang_up, half_a_body, b"HTTP/1.1 503 Busy\r\nContent-Length: 0\r\n\r\n"])
+@pytest.mark.parametrize(
+    "answer", [cut(), HALF_A_BODY, response(b"", status="503 Busy")], ids=["hang_up", "half_a_body", "busy"]
+)
 async def test_what_can_be_read_the_second_time_is_obeyed(site: Any, host: Any, answer: Any) -> None:
-    host.on("/robots.txt", answer, host.answer(RULES))
-    assert await ended(site, web(host), max_attempts=3) == OBEYED
-    assert host.robots_hits() == 2
+    host.on("/robots.txt", answer, response(RULES))
+    assert await ended(site, web(host), max_attempts=3, timeout_seconds=5) == OBEYED
+    assert host.asked().count("/robots.txt") == 2
 
 
 @ON_MEMORY
@@ -133,8 +126,8 @@ async def test_a_line_that_the_limit_cuts_says_nothing(site: Any, host: Any) -> 
 
 
 @ON_MEMORY
-async def test_five_hops_are_followed_also_to_another_host(site: Any, host: Any, make_host: Any) -> None:
-    other = await make_host()
+async def test_five_hops_are_followed_also_to_another_host(site: Any, host: Any, make_site: Any) -> None:
+    other = make_site()
     for hop in range(4):
         host.page(f"/{hop}" if hop else "/robots.txt", "", f"Location: /{hop + 1}", status="302 Found")
     host.page("/4", "", f"Location: {other.base}/theirs", status="301 Moved")
@@ -142,7 +135,7 @@ async def test_five_hops_are_followed_also_to_another_host(site: Any, host: Any,
     other.page("/robots.txt", "User-agent: *\nDisallow: /\n")
     # Both were typed: the network guard has nothing against the other one.
     assert await ended(site, web(host), allow_private=True) == OBEYED, "the first host is governed by what it led to"
-    assert other.hits == ["/theirs"]
+    assert other.asked() == ["/theirs"]
 
 
 @ON_MEMORY
@@ -172,8 +165,8 @@ async def test_a_redirect_to_an_error_waits_as_the_error_would(site: Any, host: 
 # ---- once, and for how long
 
 
-async def test_it_is_read_once_for_all_workers_and_all_runs(site: Any, make_host: Any) -> None:
-    hosts = [await make_host() for _ in range(3)]
+async def test_it_is_read_once_for_all_workers_and_all_runs(site: Any, make_site: Any) -> None:
+    hosts = [make_site() for _ in range(3)]
     for host in hosts:
         host.page("/robots.txt", RULES)
         host.page("/", "".join(f'<a href="/{number}">x</a>' for number in range(30)))
@@ -183,23 +176,23 @@ async def test_it_is_read_once_for_all_workers_and_all_runs(site: Any, make_host
         await site.begin([host.base + "/" for host in hosts], fresh=True)
         await site.crawl("w1", "w2", "w3", "w4")
         assert (await site.frontier.counts()).done == 93
-        assert [len(host.hits) for host in hosts] == [1 + 31 * run] * 3
-        assert [host.robots_hits() for host in hosts] == [1, 1, 1], f"after run {run}"
+        assert [len(host.asked()) for host in hosts] == [1 + 31 * run] * 3
+        assert [host.asked().count("/robots.txt") for host in hosts] == [1, 1, 1], f"after run {run}"
 
 
 async def test_the_last_good_copy_governs_what_is_found_later(site: Any, host: Any) -> None:
     seed = web(host)
-    host.on("/robots.txt", host.answer(RULES), host.answer(status="500 Oops"))
+    host.on("/robots.txt", response(RULES), response(b"", status="500 Oops"))
 
-    async def slow(writer: asyncio.StreamWriter) -> None:
+    def slow(_seen: Seen, _: Connection) -> bytes:
         # Longer than the file is believed: the links of this page are found when it is old.
-        await asyncio.sleep(0.3)
-        writer.write(host.answer('<a href="/secret">s</a> <a href="/open">o</a>', "Content-Type: text/html"))
+        site.clock.ahead_seconds += 21
+        return response('<a href="/secret">s</a> <a href="/open">o</a>', "Content-Type: text/html")
 
     host.on("/", slow)
-    assert await ended(site, seed, robots_seconds=0.2) == OBEYED
-    assert "/secret" not in host.hits
-    assert host.robots_hits() == 3, "once, and then as often as a host is tried"
+    assert await ended(site, seed, robots_seconds=20) == OBEYED
+    assert "/secret" not in host.asked()
+    assert host.asked().count("/robots.txt") == 3, "once, and then as often as a host is tried"
 
 
 @ON_MEMORY

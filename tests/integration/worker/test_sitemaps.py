@@ -80,7 +80,7 @@ async def test_what_a_sitemap_lists_is_as_deep_as_a_seed(site: Any, host: Any) -
     assert [(record["depth"], record["referrer"]) for record in await site.records()] == [
         (0, host.base + "/sitemap.xml")
     ]
-    assert "/2" not in host.hits
+    assert "/2" not in host.asked()
 
 
 @ON_MEMORY
@@ -127,13 +127,13 @@ async def test_a_sitemap_may_be_larger_than_a_page(site: Any, host: Any) -> None
 
 
 @ON_MEMORY
-async def test_pages_of_another_site_are_left_out_unless_it_is_a_seeds(site: Any, host: Any, make_host: Any) -> None:
-    other, third = await make_host(), await make_host()
+async def test_pages_of_another_site_are_left_out_unless_it_is_a_seeds(site: Any, host: Any, make_site: Any) -> None:
+    other, third = make_site(), make_site()
     for one in (host, other, third):
         pages(one, "/1")
     host.page("/sitemap.xml", urlset([host.base + "/1", other.base + "/1", third.base + "/1", "/1#x", "mailto:x"]))
     tally = await crawled(site, host, [host.base + "/sitemap.xml"], [other.base + "/"], allow_private=True)
-    assert (other.hits.count("/1"), third.hits) == (1, [])
+    assert (other.asked().count("/1"), third.asked()) == (1, [])
     assert (tally["skipped:other_site"], tally["skipped:scheme"]) == (1, 1)
 
 
@@ -142,7 +142,7 @@ async def test_indexes_in_indexes_end_some_day(site: Any, host: Any) -> None:
     for level in range(6):
         host.page(f"/{level}.xml", index([f"{host.base}/{level + 1}.xml", f"{host.base}/0.xml"]))
     tally = await crawled(site, host, [host.base + "/0.xml"])
-    assert [path for path in host.hits if path != "/robots.txt"] == ["/0.xml", "/1.xml", "/2.xml"]
+    assert [path for path in host.asked() if path != "/robots.txt"] == ["/0.xml", "/1.xml", "/2.xml"]
     assert tally["skipped:sitemap_too_deep"] == 2
 
 
@@ -150,9 +150,9 @@ async def test_indexes_in_indexes_end_some_day(site: Any, host: Any) -> None:
 
 
 async def test_sitemaps_of_robots_txt_are_read_when_asked_without_reading_it_twice(
-    site: Any, host: Any, make_host: Any
+    site: Any, host: Any, make_site: Any
 ) -> None:
-    cdn = await make_host()
+    cdn = make_site()
     pages(host, "/", "/1", "/2")
     host.page("/robots.txt", f"User-agent: *\nDisallow: /2\nSitemap: {cdn.base}/s.xml\nSitemap: /own.xml\n")
     host.page("/own.xml", urlset([host.base + "/2"]))
@@ -161,11 +161,11 @@ async def test_sitemaps_of_robots_txt_are_read_when_asked_without_reading_it_twi
     await crawled(site, host, ["robots"], [host.base + "/"], allow_private=True)
     assert await fetched(site, host) == ["/", "/1"], "the other host's robots.txt vouches for its sitemap elsewhere"
     assert (await site.frontier.counts()).excluded == 1
-    assert host.robots_hits() == 1
+    assert host.asked().count("/robots.txt") == 1
     # Again, with a robots.txt that is still believed.
     await crawled(site, host, ["robots"], [host.base + "/"], allow_private=True, fresh=True)
-    assert host.hits.count("/1") == 2
-    assert host.robots_hits() == 1
+    assert host.asked().count("/1") == 2
+    assert host.asked().count("/robots.txt") == 1
 
 
 @ON_MEMORY
@@ -173,7 +173,7 @@ async def test_nobody_asks_for_sitemaps_unless_told_to(site: Any, host: Any) -> 
     pages(host, "/", "/1")
     host.page("/robots.txt", "Sitemap: /own.xml\n")
     await crawled(site, host, [], [host.base + "/"])
-    assert "/own.xml" not in host.hits
+    assert "/own.xml" not in host.asked()
 
 
 @ON_MEMORY
@@ -183,7 +183,7 @@ async def test_a_job_that_ignores_robots_reads_it_for_its_sitemaps_only(site: An
     host.page("/own.xml", urlset([host.base + "/1"]))
     await crawled(site, host, [host.base + "/robots.txt"], obey_robots=False)
     assert await fetched(site, host) == ["/1"]
-    assert host.robots_hits() == 1
+    assert host.asked().count("/robots.txt") == 1
 
 
 @ON_MEMORY
@@ -191,7 +191,7 @@ async def test_a_sitemap_that_robots_txt_forbids_is_excluded(site: Any, host: An
     host.page("/robots.txt", "User-agent: *\nDisallow: /sitemap\n")
     await crawled(site, host, [host.base + "/sitemap.xml"])
     assert (await site.frontier.counts()).excluded == 1
-    assert host.hits == ["/robots.txt"]
+    assert host.asked() == ["/robots.txt"]
 
 
 # ---- spiders

@@ -31,7 +31,7 @@ def _fast(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def until(condition: Callable[[], Any]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110  what is waited for is a file that another process writes
             await asyncio.sleep(0.01)
 

@@ -24,7 +24,7 @@ from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import decode
 
 URL = "https://a.example/1"
-NO_ROBOTS = {"obey_robots": False}
+NO_ROBOTS = {"obey_robots": False, "delay_seconds": 0}
 SPIDER = "def scrape(url, meta):\n    return {'url': url}\n"
 
 
@@ -146,7 +146,7 @@ def test_results_are_given_out_once_and_the_job_is_complete_then(client: skitter
     stream.close()
     work("j")
     # The first batch was never acknowledged: nobody knows what became of it.
-    assert client.wait("j", timeout_seconds=10).state is State.FINISHED
+    assert client.wait("j", timeout_seconds=60).state is State.FINISHED
     results = dict(client.results("j"))
     assert [request_id for request_id, _ in first] == list(results)[:3]
     assert set(results) == set(ids)

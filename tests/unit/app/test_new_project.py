@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from rig.processes import HANG_SECONDS
 from skitter.app.new_project import new_project, new_spider
 from skitter.cli import main
 from skitter.errors import UsageError
+
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize(
@@ -55,8 +58,19 @@ def test_a_project_passes_its_own_tests_and_checks(
     assert (tmp_path / "Book-Shop" / "parts" / "spiders" / "second.py").exists()
     assert main(["check", "spiders/book_shop.py", "second"]) == 0
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:randomly", "-p", "no:cacheprovider", "-W", "default"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=100, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
     assert "4 passed" in ended.stdout, ended.stdout
+
+
+def test_the_code_of_a_project_is_typed(tmp_path: Path) -> None:
+    new_project(tmp_path, "shop", "https://a.example/")
+    # What it knows of skitter itself is kept for the next time, which takes a tenth of the first one.
+    strict = ["-m", "mypy", "--strict", "--explicit-package-bases"]
+    command = [sys.executable, *strict, "--cache-dir", str(ROOT / "build" / "mypy-of-new-projects"), "."]
+    folder = tmp_path / "shop"
+    assert "`mypy --strict --explicit-package-bases .`" in (folder / "README.md").read_text()
+    ended = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
+    assert ended.stdout == "Success: no issues found in 2 source files\n"
 
 
 def test_a_spider_is_made_in_a_project_only(

@@ -42,9 +42,10 @@ def test_a_change_of_state_is_told_once() -> None:
 
 
 def test_the_end_is_for_the_log_because_the_summary_tells_it_at_the_terminal() -> None:
-    (event,) = told(report(), report(State.FINISHED))
-    assert event.level is Level.INFO
-    assert event.text == "the job is finished"
+    for state in (State.FINISHED, State.STOPPED):
+        (event,) = told(report(), report(state))
+        assert event.level is Level.INFO
+        assert event.text == f"the job is {state}"
 
 
 def test_changed_settings_are_told_once() -> None:

@@ -45,7 +45,7 @@ class Resident:
         assert (await self.frontier.state()).state is State.FINISHED
 
     async def wait(self) -> bool:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await resident_crawl.wait_for_due_page(self.frontier, self.stop)
 
 

@@ -21,7 +21,7 @@ from skitter.model.job import Job, JobSpec, Report
 from skitter.model.lease import Work
 from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.request import Fingerprinter, Request
-from skitter.settings import Settings
+from skitter.settings import Politeness, Settings
 
 SEED = "http://a.example/"
 MISSING = {"ending": Ending.FAILED, "status": 404, "error_class": "http_4xx", "error": "HTTP 404"}
@@ -29,7 +29,8 @@ MISSING = {"ending": Ending.FAILED, "status": 404, "error_class": "http_4xx", "e
 
 async def crawled(frontier: Frontier) -> Job:
     """A job with one failed page, and nobody at work."""
-    await frontier.begin(JobSpec(name="j", spider="", seeds=[SEED], settings=Settings().job_wide()))
+    settings = Settings(politeness=Politeness(delay_seconds=0)).job_wide()
+    await frontier.begin(JobSpec(name="j", spider="", seeds=[SEED], settings=settings))
     job = await frontier.job()
     entry = Fingerprinter.of_job(job).entry(Request(SEED, seed=True))
     robots = HostNews(robots=RobotsRecord(b"User-agent: *\nDisallow: /private\n", version=1))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,13 @@ DRAFT = Draft(actor=Actor("cli:ada@desk"), action="pause", outcome=DONE)
 @pytest.mark.parametrize("seq", [0, -7, BEFORE_ALL + 1, BEFORE_ALL])
 async def test_no_reader_sees_an_entry_before_the_first_that_a_verification_does_not(tmp_path: Path, seq: int) -> None:
     file = tmp_path / "jobs.db"
-    with sqlite3.connect(file) as database:
+    with closing(sqlite3.connect(file)) as database, database:
         database.execute(TABLE)
     async with Trails(f"sqlite:{file}") as trails:
         await trails.append(DRAFT)
         assert (await trails.verify()).ok
         forged = sealed(DRAFT, None, 0.0)
-        with sqlite3.connect(file) as database:
+        with closing(sqlite3.connect(file)) as database, database:
             database.execute("INSERT INTO audit VALUES (?, ?, ?)", (seq, forged.body, forged.hash))
         shown = [row.seq for row in await trails.rows(TrailFilter())]
         verified = await trails.verify()

@@ -98,7 +98,8 @@ async def test_a_rung_is_measured(kind: str, tmp_path) -> None:
     assert (row.queued, row.holds) == (1000, "memory" if kind == "memory" else "disk")
     for figure in (row.adds_per_second, row.leases_per_second, row.commits_per_second, row.urls_per_second):
         assert 0 < figure.low <= figure.median <= figure.high
-    assert row.urls_per_second.median == pytest.approx(1e6 / row.microseconds_per_url.median, rel=0.5)
+    # The slowest round gives both, in four digits. The medians of two rounds that differ much are no inverses.
+    assert row.urls_per_second.low == pytest.approx(1e6 / row.microseconds_per_url.high, rel=0.002)
     if kind == "sqlite":
         assert row.bytes_per_url is not None
         assert 50 < row.bytes_per_url < 1000

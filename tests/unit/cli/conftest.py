@@ -11,15 +11,12 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from rig.books_job import JOB, write_books_job
 from skitter import app
 from skitter.cli import main
-from skitter.frontier.contract import Frontier
-from skitter.frontier.sqlite import sqlite_frontier
 from skitter.model.job import Counts, HostSeen, Job, JobSpec, Report, SinkSeen, State
-from skitter.model.outcome import Ending, HostNews, Outcome, RobotsRecord
 from skitter.model.worker import WorkerSeen
 from skitter.node.node import Node
-from skitter.settings import Settings
 from skitter.stop_request import StopRequest
 
 
@@ -121,9 +118,12 @@ def fake_app(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return fake
 
 
+SETTINGS = {"lease_seconds": 30.0, "delay_seconds": 0.0}
+
+
 def report(**changes: Any) -> Report:
     job = Job(
-        spec=JobSpec(name="a.example", spider="", seeds=["https://a.example/"], settings={"lease_seconds": 30.0}),
+        spec=JobSpec(name="a.example", spider="", seeds=["https://a.example/"], settings=dict(SETTINGS)),
         state=changes.pop("state", State.RUNNING),
         run=changes.pop("run", 1),
         secret=b"secret",
@@ -161,59 +161,8 @@ def make_report() -> Callable[..., Report]:
     return report
 
 
-RULE = "robots.txt line 2: Disallow: /private (group: *)"
-SEED = "http://a.example/"
-LINKS = ["done", "missing", "broken", "private", "waiting"]
-TRACEBACK = (
-    'Traceback (most recent call last):\n  File "books.py", line 8, in parse\nValueError: a \x1b[31mred\x1b[0m price'
-)
-
-
 @pytest.fixture
 def job(folder: Path) -> str:
-    """The job ``books`` in its usual place: a seed with five links that have ended in five ways, no live workers."""
-    asyncio.run(_make_job(folder))
-    return "books"
-
-
-async def _make_job(folder: Path) -> None:
-    frontier = sqlite_frontier(folder / ".skitter" / "books.db", "books")
-    spec = JobSpec(name="books", spider="", seeds=[SEED], settings=Settings().job_wide())
-    try:
-        await frontier.begin(spec)
-        await _crawl(frontier)
-    finally:
-        await frontier.close()
-
-
-async def _crawl(frontier: Frontier) -> None:
-    from skitter.model.lease import Work
-    from skitter.model.request import Fingerprinter, Request
-
-    fingerprinter = Fingerprinter((await frontier.job()).secret)
-    seed = fingerprinter.entry(Request(SEED, seed=True))
-    links = [fingerprinter.entry(Request(SEED + name, depth=1, referrer=SEED)) for name in LINKS]
-    endings: dict[str, dict[str, Any]] = {
-        SEED: {"ending": Ending.DONE, "status": 200, "links": links, "tally": {"bytes": 1000}},
-        SEED + "done": {"ending": Ending.DONE, "status": 200},
-        SEED + "missing": {"ending": Ending.FAILED, "status": 404, "error_class": "http_4xx", "error": "HTTP 404"},
-        SEED + "broken": {"ending": Ending.FAILED, "status": 200, "error_class": "callback", "error": TRACEBACK},
-        SEED + "private": {"ending": Ending.EXCLUDED, "error_class": "robots", "error": RULE},
-    }
-    robots = RobotsRecord(b"User-agent: *\nDisallow: /private\n", version=1)
-    while len(endings) > 0:
-        grant = await frontier.lease("nowhere:1:1", 10)
-        assert grant.leases, "the job has to come to rest"
-        outcomes, rest = [], []
-        for lease in grant.leases:
-            if lease.work is Work.SEED:
-                outcomes.append(Outcome(lease=lease, ending=Ending.DONE, links=[seed]))
-            elif lease.work is Work.ROBOTS:
-                outcomes.append(Outcome(lease=lease, ending=Ending.DONE, news=HostNews(robots=robots)))
-            elif lease.request.url in endings:
-                outcomes.append(Outcome(lease=lease, **endings.pop(lease.request.url)))
-            else:
-                rest.append(lease)
-        await frontier.commit("nowhere:1:1", outcomes)
-        await frontier.release(rest)
-    await frontier.release_worker("nowhere:1:1")
+    """The job ``books`` of ``rig.books_job``."""
+    write_books_job(folder)
+    return JOB

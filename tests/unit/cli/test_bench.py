@@ -1,11 +1,10 @@
-"""The options of ``skitter bench``: mistakes are told before anything is begun."""
+"""Numbers in the options of ``skitter bench``, the names of its frontiers, and the servers that it may measure."""
 
 from __future__ import annotations
 
 import pytest
 
 from skitter.bench import bench_frontiers, sites
-from skitter.cli import main
 from skitter.cli.arguments import whole
 from skitter.errors import UsageError
 
@@ -19,39 +18,6 @@ def test_numbers_may_be_written_short(text: str, number: int) -> None:
 def test_what_is_no_number_of_things_is_refused(text: str) -> None:
     with pytest.raises(UsageError):
         whole(text)
-
-
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (["frontier", "--pages", "10"], "not an option of this bench: --pages"),
-        (["frontier", "--profile"], "not an option of this bench: --profile"),
-        (["--requests", "10"], "not an option of this bench: --requests"),
-        (["--duplicates", "0"], "not an option of this bench: --duplicates"),
-        (["frontier", "--duplicates", "100"], "not a percentage under 100: 100"),
-        (["frontier", "--requests", "10", "--hosts", "11"], "more hosts than requests"),
-        (["--rounds", "0"], "not a number above zero: 0"),
-        (["--frontier", "ftp://x"], "not a frontier: ftp://x"),
-        (["frontier", "--frontier", "mysql:x"], "not a frontier: mysql:x"),
-        (["--profile", "--frontier", "memory:", "--frontier", "sqlite:"], "a profile takes one frontier"),
-        (["crawl"], "invalid choice: 'crawl'"),
-        (["--url", "example.com"], "not an absolute URL: example.com"),
-        (["--url", "http://93.184.216.34/"], "not a server on this machine or its network: 93.184.216.34"),
-    ],
-)
-def test_a_mistake_is_told(words: list[str], problem: str, capsys) -> None:
-    assert main(["bench", *words]) == 2
-    told = capsys.readouterr()
-    assert problem in told.err.splitlines()[0]
-    assert told.out == ""
-
-
-def test_a_file_that_is_there_is_left_alone(tmp_path, capsys) -> None:
-    path = tmp_path / "mine.db"
-    path.write_bytes(b"mine")
-    assert main(["bench", "--frontier", f"sqlite:{path}"]) == 2
-    assert "the file already exists" in capsys.readouterr().err
-    assert path.read_bytes() == b"mine"
 
 
 def test_frontiers_are_told_apart_by_short_names_without_secrets() -> None:

@@ -1,4 +1,4 @@
-"""Options of the command ``egress`` that contradict each other, and its redial command."""
+"""The redial command of ``skitter egress``, and the address by which workers reach the proxy."""
 
 from __future__ import annotations
 
@@ -7,32 +7,7 @@ from pathlib import Path
 import pytest
 
 from skitter.app.egress import EgressConfig, registered_url
-from skitter.cli import main
 from skitter.egress.redial import Redialed, redial
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error"),
-    [
-        ((), "give either --listen or --proxy, not both"),
-        (("--listen", "1", "--proxy", "http://a:1"), "give either --listen or --proxy, not both"),
-        (("--listen", "x"), "not [HOST:]PORT: x"),
-        (("--listen", "0", "--every", "5"), "--every without --redial"),
-        (("--listen", "0", "--every", "5", "--redial", "true"), "more often than --at-least 60: --every 5"),
-        (("--listen", "0", "--source", "here"), "not a local address for requests: --source here"),
-        (("--listen", "0", "--address-url", "ftp://a/"), "not a URL: --address-url ftp://a/"),
-        (("--listen", "0", "--advertise", "a:b"), "not [HOST:]PORT: a:b"),
-        (("--listen", "0", "--advertise", "2001:db8::1"), "not HOST[:PORT]: --advertise 2001:db8::1"),
-        (("--listen", "0", "--advertise", ":3128"), "not HOST[:PORT]: --advertise :3128"),
-        (("--listen", "0", "--frontier", "memory:"), "exists inside one process only: memory:"),
-    ],
-)
-def test_what_an_egress_cannot_do_is_a_usage_error(
-    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], error: str
-) -> None:
-    given = arguments if "--frontier" in arguments else ("--frontier", "sqlite:j.db", *arguments)
-    assert main(["egress", "--job", "j", *given]) == 2
-    assert f"error: {error}" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -53,10 +28,14 @@ async def test_a_redial_is_judged_by_its_exit_code_and_may_name_an_address(comma
 
 
 async def test_a_redial_without_an_end_is_killed_with_its_children(tmp_path: Path) -> None:
-    command = f"sleep 600 & echo $! > {tmp_path / 'child'}; wait"
-    # Enough for a shell to have started its child, on a machine that is busy.
-    assert (await redial(command, 3)).error == "not finished after 3 s"
-    assert _is_dead(int(_text(tmp_path / "child")))
+    child = tmp_path / "child"
+    command = f"sleep 600 & echo $! > {child}.new; mv {child}.new {child}; wait"
+    for limit_seconds in (0.5, 4, 60):
+        assert (await redial(command, limit_seconds)).error == f"not finished after {limit_seconds:g} s"
+        # On a busy machine the shell may not have come to its child in this time.
+        if child.exists():
+            break
+    assert _is_dead(int(_text(child)))
 
 
 def _text(path: Path) -> str:

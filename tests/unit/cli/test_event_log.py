@@ -78,11 +78,20 @@ def test_a_json_line_has_job_node_and_worker() -> None:
     assert line["time"].endswith("Z")
 
 
-def test_a_text_line_has_them_too() -> None:
-    line = text_line(LEFT, "shop")
-    assert "info    worker.left: worker w1 left: the job is finished (job=shop node=" in line
-    assert line.endswith(" worker=w1)")
-    assert " left: the job is finished (node=" in text_line(LEFT)
+def test_a_text_line_has_each_fact_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("socket.gethostname", lambda: "vm")
+
+    def line(kind: Any, worker: str, job: str = "shop") -> str:
+        return text_line(kind(**(dict.fromkeys(kind.fields, "x") | {"worker": worker})), job).partition("Z ")[2]
+
+    # The worker is in the message, and its id begins with its node.
+    assert line(events.WORKER_LEFT, "vm:1:2") == "info    worker.left: worker vm:1:2 left: x (job=shop)"
+    assert line(events.WORKER_LEFT, "vm:1:2", "") == "info    worker.left: worker vm:1:2 left: x"
+    assert line(events.WORKER_LEFT, "w1") == "info    worker.left: worker w1 left: x (job=shop node=vm)"
+    read = "debug   robots.read: x/robots.txt was read: x bytes, crawl-delay x s"
+    assert line(events.ROBOTS_READ, "vm:1:2") == f"{read} (job=shop worker=vm:1:2)"
+    assert line(events.ROBOTS_READ, "w1") == f"{read} (job=shop node=vm worker=w1)"
+    assert text_line(events.NODE_STOPPING(signal=2), "vm").endswith(" (job=vm node=vm)")
 
 
 FAILED = events.CALLBACK_FAILED(

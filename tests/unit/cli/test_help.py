@@ -20,6 +20,10 @@ def _parser(command: str) -> Parser:
     return parser
 
 
+def _number_of_options(command: str) -> int:
+    return sum(bool(action.option_strings) for action in _parser(command)._actions)
+
+
 def _words(example: str) -> list[str]:
     """What the shell hands to skitter: the part after a pipe, without a redirection."""
     return shlex.split(example.rpartition("| ")[2].partition(" > ")[0])
@@ -37,14 +41,14 @@ def test_every_command_has_two_examples_that_its_parser_accepts(command) -> None
 
 
 @pytest.mark.parametrize("command", COMMANDS)
-def test_help_shows_every_usage_and_example(skitter, command) -> None:
-    shown = skitter(command, "--help").out
+def test_help_shows_every_usage_and_example(command) -> None:
     parser = _parser(command)
+    shown = parser.format_help()
     assert all(example in shown and purpose in shown for example, purpose in parser.examples)
     assert shown.splitlines()[0].startswith(f"usage: skitter {command}")
 
 
-@pytest.mark.parametrize("command", [command for command in COMMANDS if len(_parser(command)._actions) > 8])
+@pytest.mark.parametrize("command", [command for command in COMMANDS if _number_of_options(command) > 8])
 def test_options_of_a_command_with_many_are_in_groups(command) -> None:
     general = {name for action in _parser(command)._optionals._group_actions for name in action.option_strings}
     assert general <= GENERAL | {"--file", "--priority", "--follow", "-f", "-c", "--code", "--url", "--repair"}

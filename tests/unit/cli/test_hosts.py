@@ -1,8 +1,7 @@
-"""What ``skitter hosts`` refuses, and what it says of a host."""
+"""A host as ``skitter hosts`` reads it from the command line, and its state in words."""
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 import pytest
@@ -11,20 +10,6 @@ from skitter.app.host_list import key_of
 from skitter.cli import hosts
 from skitter.errors import UsageError
 from skitter.model.job import HostSeen
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"action": "stop"}, "no such action: hosts stop"),
-        ({"action": "pause"}, "no host given: hosts pause"),
-        ({"host": "http://a.example"}, "not for hosts list: HOST"),
-        ({"action": "pause", "host": "http://a.example", "state": "paused"}, "not for hosts pause: --state"),
-    ],
-)
-def test_what_does_not_belong_to_an_action_is_refused(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        hosts.run(argparse.Namespace(**{"action": "list", "host": "", "state": None} | options))
 
 
 @pytest.mark.parametrize(

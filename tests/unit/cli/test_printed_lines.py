@@ -18,7 +18,6 @@ def test_lines_are_shown_whole_and_the_last_one_without_its_end() -> None:
     assert "\n".join(shown).split("\n") == ["one", "two", "three"]
 
 
-@pytest.mark.timeout(30)
 @pytest.mark.parametrize("error", [OSError("gone"), ValueError("I/O operation on closed file")])
 def test_the_pipe_is_read_on_when_nothing_can_be_shown(error: Exception) -> None:
     def show(_: str) -> None:

@@ -124,10 +124,29 @@ def test_a_large_terminal_shows_more_and_a_small_one_stays_compact(make_report, 
     assert (detail_for(24), detail_for(50)) == (Detail(5, 0), Detail(16, 10))
 
 
+@pytest.mark.parametrize(
+    ("settings", "key", "is_shown"),
+    [
+        ({}, "https://a.example", True),
+        ({}, "http://127.0.0.1:8600", False),
+        ({"delay_seconds": 0.0}, "https://a.example", False),
+        ({"per_host": 4}, "https://a.example", False),
+        ({"target_concurrency": 1.0}, "https://a.example", False),
+    ],
+)
+def test_the_pace_of_public_hosts_is_shown_where_it_applies(make_report, settings, key, is_shown) -> None:
+    report = make_report(hosts=[msgspec.structs.replace(hosts(1)[0], key=key)])
+    unset = dict.fromkeys(("delay_seconds", "per_host", "target_concurrency"))
+    spec = msgspec.structs.replace(report.job.spec, settings=unset | settings)
+    report = msgspec.structs.replace(report, job=msgspec.structs.replace(report.job, spec=spec))
+    shown = [line.plain for line in frame(report, paced(0, 50), 83, 79, 23)]
+    assert ("pace      public hosts: 2 requests at a time, 0.5 s apart" in shown) == is_shown
+
+
 def test_progress_towards_the_limit_and_the_rest(make_report) -> None:
     def line(limit: int | None, *pages: int, **changes: Any) -> str:
         report = make_report(counts=Counts(done=500, queued=80, leased=20), **changes)
-        spec = msgspec.structs.replace(report.job.spec, settings={"max_pages": limit})
+        spec = msgspec.structs.replace(report.job.spec, settings={"max_pages": limit, "delay_seconds": 0.0})
         report = msgspec.structs.replace(report, job=msgspec.structs.replace(report.job, spec=spec))
         return frame(report, paced(*pages), 83, 79, 23)[2].plain
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -140,3 +141,13 @@ def test_a_foreign_module_that_cannot_be_used(folder, text, message) -> None:
 
 def test_the_table_leads_to_settings_that_exist() -> None:
     assert {setting for setting, _ in FOREIGN.values()} <= set(names())
+
+
+def test_the_words_of_the_server_are_checked_without_its_extra(folder, monkeypatch) -> None:
+    monkeypatch.setitem(sys.modules, "aiohttp", None)
+    monkeypatch.delitem(sys.modules, "skitter.frontier.http", raising=False)
+    (folder / "skitter.toml").write_text('[remote]\nallow = ["submit"]\n')
+    assert read_project(folder).allow == ["submit"]
+    (folder / "skitter.toml").write_text('[remote]\nallow = ["submits"]\n')
+    with pytest.raises(SettingsError, match=r"bad value in \[remote\] of skitter.toml: 'submits'"):
+        read_project(folder)

@@ -311,3 +311,10 @@ def test_why_says_what_a_request_with_a_need_waits_for(make_report, needs, sente
     reasons = sentences(msgspec.structs.replace(TRACE, need="browser"), make_report(workers=[worker(1, needs=needs)]))
     assert sentence in reasons
     assert bool([reason for reason in reasons if "fetched now" in reason]) is is_ready
+
+
+def test_status_says_when_its_counts_are_not_from_one_instant(make_report) -> None:
+    for exact in (True, False):
+        status = status_view(make_report(exact=exact), "redis+cluster://…")
+        assert as_json(status)["exact"] is exact
+        assert ("not exact" in "\n".join(as_text(status, 0.0))) is not exact

@@ -27,6 +27,8 @@ AGAIN = ["skitter", "crawl", "https://a.example/?a=1&b=2", "-o", "x.jsonl", "--f
         ({"state": "running", "signal": signal.SIGTERM}, "terminated: 10 pages"),
         ({"failed": 3, "errors": {"dns": 1, "timeout": 2, "tls": 0}}, "failed by class: timeout 2, dns 1"),
         ({"undelivered": 5}, "5 items undelivered"),
+        ({"empty_sitemaps": {"http://a/s": 1}}, "  1 empty sitemap: http://a/s"),
+        ({"empty_sitemaps": {"4": 1, "3": 1, "2": 1, "1": 2}}, "  5 empty sitemaps: 1, 2, 3, …"),
         ({}, "  10 items in out.jsonl, "),
         ({"outputs": ["out.jsonl", "out.csv"]}, "  10 items in out.jsonl and 1 more, "),
         ({"outputs": ["-"]}, "  10 items, "),
@@ -54,7 +56,7 @@ def test_items_without_an_output_are_kept_by_another_crawl(make_summary) -> None
 
 def test_what_failed_can_be_looked_into(make_summary) -> None:
     (step,) = ending.next_steps(make_summary(failed=2), PLACE, AGAIN)
-    assert step == "to see what failed and why: skitter failed --frontier 'sqlite:.skitter/my shop.db' --job shop"
+    assert step == "to see what failed and why: skitter failed shop --frontier 'sqlite:.skitter/my shop.db'"
 
 
 def test_after_ctrl_c_the_same_command_goes_on_without_fresh(make_summary) -> None:
@@ -83,7 +85,7 @@ def test_a_worker_cannot_go_on_with_a_stopped_job(make_summary, reason, step) ->
 
 def test_items_that_no_sink_took_can_be_drained(make_summary) -> None:
     (step,) = ending.next_steps(make_summary(undelivered=3), PLACE, AGAIN)
-    assert step.startswith("to write the undelivered items: skitter deliver -o FILE --frontier")
+    assert step.startswith("to write the undelivered items: skitter deliver shop -o FILE --frontier")
 
 
 def test_nothing_is_suggested_that_memory_cannot_do(make_summary) -> None:
@@ -93,7 +95,7 @@ def test_nothing_is_suggested_that_memory_cannot_do(make_summary) -> None:
 
 
 def test_no_seed_done_without_a_failure_leads_to_why(make_summary) -> None:
-    assert ending.reason_hint(make_summary(seeds_done=False, excluded=1), PLACE).startswith("skitter why URL")
+    assert ending.reason_hint(make_summary(seeds_done=False, excluded=1), PLACE).startswith("skitter why shop URL")
 
 
 @pytest.mark.parametrize(

@@ -60,11 +60,9 @@ async def test_only_what_is_left_and_can_be_served_from_here_is_served(sinks) ->
     await frontier.commit("w", [Outcome(lease=seed, ending=Ending.DONE, items=records)])
     failover = SinkFailover(frontier, "j", password=None, on_event=told.append, trusted=("failover_sinks",))
     watching = asyncio.create_task(failover.watch())
-    for _ in range(10_000):
-        lacking = {sink.target: sink.undelivered for sink in (await frontier.report()).sinks}
-        if not lacking[good] and len(told) == 2:
-            break
-        await asyncio.sleep(0.001)
+    async with asyncio.timeout(60):
+        while len(told) < 2 or {sink.undelivered for sink in await frontier.sinks() if sink.target == good} != {0}:  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
     watching.cancel()
     await asyncio.wait([watching])
     owners = {sink.target: sink.owner for sink in (await frontier.report()).sinks}
@@ -100,11 +98,9 @@ async def job_with_archive() -> tuple[Frontier, str]:
 
 
 async def owner_becomes(frontier: Frontier, owner: str) -> None:
-    for _ in range(10_000):
-        if [sink.owner for sink in (await frontier.report()).sinks] == [owner]:
-            return
-        await asyncio.sleep(0.001)
-    pytest.fail(f"the owner is not {owner!r}")
+    async with asyncio.timeout(60):
+        while [sink.owner for sink in (await frontier.report()).sinks] != [owner]:  # noqa: ASYNC110  it has no event
+            await asyncio.sleep(0.001)
 
 
 @pytest.fixture
@@ -160,7 +156,7 @@ async def test_an_archive_that_cannot_be_written_stops_the_work_and_is_raised_at
     monkeypatch.setattr(sink_runner.SinkRunner, "run", fail)
     with pytest.raises(SinkError, match="the disk is gone"):
         async with sink_failover(failover, stop, told.append):
-            await asyncio.wait_for(stopped.wait(), 10)
+            await asyncio.wait_for(stopped.wait(), 60)
     assert [event.kind.name for event in told] == ["sink.failed"]
     assert not stop.requested, "what comes after the work is not stopped"
     assert [sink.owner for sink in (await frontier.report()).sinks] == [""]
@@ -179,7 +175,7 @@ async def test_a_takeover_that_is_under_way_when_the_work_ends_is_completed(sink
 
         def open_slowly(progress):
             opening.set()
-            assert go_on.wait(30)
+            assert go_on.wait(60)
             return really_open(progress)
 
         sink.open = open_slowly
@@ -194,7 +190,7 @@ async def test_a_takeover_that_is_under_way_when_the_work_ends_is_completed(sink
     await frontier.commit("w", [Outcome(lease=seed, ending=Ending.DONE, items=records)])
     failover = SinkFailover(frontier, "j", password=None, on_event=lambda _: None, trusted=("failover_sinks",))
     async with sink_failover(failover, StopRequest(), lambda _: None):
-        await asyncio.to_thread(opening.wait, 30)
+        await asyncio.to_thread(opening.wait, 60)
         asyncio.get_running_loop().call_later(0.05, go_on.set)
     assert [(sink.owner, sink.undelivered) for sink in await frontier.sinks()] == [("", 0)]
     assert sinks.rows == [0, 1, 2]
@@ -210,7 +206,7 @@ async def test_a_takeover_that_is_cancelled_lets_the_target_go(sinks, monkeypatc
 
         def open_slowly(_):
             opening.set()
-            go_on.wait(30)
+            go_on.wait(60)
             return b""
 
         sink.open = open_slowly
@@ -222,7 +218,7 @@ async def test_a_takeover_that_is_cancelled_lets_the_target_go(sinks, monkeypatc
     await frontier.begin(spec, sinks=["python:failover_sinks:Good"])
     failover = SinkFailover(frontier, "j", password=None, on_event=lambda _: None, trusted=("failover_sinks",))
     watching = asyncio.create_task(failover.watch())
-    await asyncio.to_thread(opening.wait, 30)
+    await asyncio.to_thread(opening.wait, 60)
     assert [sink.owner for sink in await frontier.sinks()] == [worker_id()]
     asyncio.get_running_loop().call_later(0.05, go_on.set)
     watching.cancel()
@@ -247,7 +243,7 @@ async def test_an_archive_that_is_being_completed_when_the_work_ends_is_complete
     async with sink_failover(failover, StopRequest(), lambda _: None):
         await owner_becomes(frontier, worker_id())
         await frontier.commit("w", [Outcome(lease=seed, ending=Ending.DONE)])
-        await asyncio.wait_for(begun.wait(), 30)
+        await asyncio.wait_for(begun.wait(), 60)
         asyncio.get_running_loop().call_later(0.05, go_on.set)
     assert ended == [True]
     assert [(sink.owner, sink.undelivered) for sink in await frontier.sinks()] == [("", 0)]

@@ -340,7 +340,7 @@ async def _check_places() -> None:
 
 
 def test_a_torn_line_of_a_killed_writer_does_not_swallow_the_next(tmp_path):
-    path = tmp_path / "sub" / "a.rejects.jsonl"
+    path = tmp_path / "a.rejects.jsonl"
     file = RejectsFile(str(path))
     line = Rejected(reason="r", target="t", key="k", record={"n": b"\xff"})
     file.add([line])

@@ -115,7 +115,8 @@ def test_only_serve_has_the_file_of_users() -> None:
         in deployments("example")["serve"]["template"]["spec"]["containers"][0]["args"]
     )
     assert not any(
-        "users" in arg for arg in deployments("default")["serve"]["template"]["spec"]["containers"][0]["args"]
+        "users" in arg or "allow" in arg
+        for arg in deployments("default")["serve"]["template"]["spec"]["containers"][0]["args"]
     )
 
 

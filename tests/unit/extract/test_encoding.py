@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import codecs
+import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -12,6 +14,7 @@ from hypothesis import strategies as st
 from skitter.extract.charset_guess import guess
 from skitter.extract.charset_labels import CODECS, codec_of
 from skitter.extract.encoding import decode, find_encoding
+from skitter.extract.response import Response
 
 LABELS = [
     ("iso-8859-1", "cp1252"),
@@ -75,6 +78,80 @@ def test_every_codec_of_the_table_exists_and_replaces_what_it_cannot_read(codec:
 )
 def test_mark_then_header_then_declaration_then_guess(body: bytes, content_type: str, codec: str) -> None:
     assert find_encoding(body, content_type) == codec
+
+
+@pytest.mark.parametrize(
+    ("content_type", "codec"),
+    [
+        ("text/html; charset=koi8-r", "koi8_r"),
+        ("text/html;charset='koi8-r'", "koi8_r"),
+        ('text/html;charset="koi8-r"', "koi8_r"),
+        ('text/html;charset="koi8\\-r"', "koi8_r"),
+        ('text/html;charset="koi8-r', "koi8_r"),
+        ("text/html;charset=koi8-r;charset=big5", "koi8_r"),
+        ("text/html;charset=;charset=koi8-r", "koi8_r"),
+        ("text/html charset=koi8-r", "koi8_r"),
+        ("text/html, charset=koi8-r", "koi8_r"),
+        ("text/html;q=1;\tCharSet\t=\tkoi8-r , text/plain", "koi8_r"),
+        ("charset=koi8-r", "koi8_r"),
+        ('text/html; x="a\\"; charset=big5"; charset=koi8-r', "koi8_r"),
+        ("text/html; xcharset=koi8-r", "utf-8"),
+        ("text/html; x-charset=koi8-r", "utf-8"),
+        ("text/html; charsets=koi8-r", "utf-8"),
+        ("text/html; charset", "utf-8"),
+        ("text/html; charset:koi8-r", "utf-8"),
+        ('text/html; x="charset=koi8-r"', "utf-8"),
+        ('text/html; x="; charset=koi8-r"', "utf-8"),
+        ("text/html; x=charset=koi8-r", "utf-8"),
+        ("text/html; xcharset=koi8-r; charset=big5", "big5hkscs"),
+    ],
+)
+def test_the_charset_of_a_header_is_a_parameter_of_that_name(content_type: str, codec: str) -> None:
+    assert find_encoding(b"<p>plain", content_type) == codec
+
+
+def test_a_meta_names_its_charset_anywhere_in_its_content_as_in_browsers() -> None:
+    # The algorithm of the standard looks for the seven letters, and not for a parameter.
+    assert find_encoding(b"<meta http-equiv=content-type content='text/html; xcharset=koi8-r'>") == "koi8_r"
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "codec"),
+    [
+        ('"é"'.encode(), "application/json; charset=iso-8859-1", "utf-8"),
+        ('"é"'.encode(), "application/json; charset=utf-16", "utf-8"),
+        ('"é"'.encode(), "application/json", "utf-8"),
+        (b'"e"', "application/json; charset=koi8-r", "utf-8"),
+        (b"", "application/json; charset=koi8-r", "utf-8"),
+        ('"é"'.encode("latin1"), "application/json; charset=iso-8859-1", "cp1252"),
+        ('"ж"'.encode("koi8_r"), "application/problem+json; charset=koi8-r", "koi8_r"),
+        ('"é"'.encode("latin1"), "application/json; charset=utf-8", "utf-8"),
+        ('"é"'.encode("latin1"), "application/json; xcharset=koi8-r", "cp1252"),
+        ("\ufeff" + '{"a": "é"}', "application/json; charset=koi8-r", "utf-8"),
+        (codecs.BOM_UTF16_LE + '{"a": "é"}'.encode("utf-16-le"), "application/json; charset=utf-8", "utf-16-le"),
+        (codecs.BOM_UTF16_BE + '{"a": "é"}'.encode("utf-16-be"), "text/json", "utf-16-be"),
+        (codecs.BOM_UTF32_LE + '{"a": "é"}'.encode("utf-32-le"), "application/json", "utf-32"),
+        (codecs.BOM_UTF32_BE + '{"a": "é"}'.encode("utf-32-be"), "application/ld+json", "utf-32"),
+        ('{"a": "é"}'.encode("utf-16-le"), "application/json; charset=utf-8", "utf-16-le"),
+        ('{"a": "é"}'.encode("utf-16-be"), "application/json; charset=utf-16", "utf-16-be"),
+        ('{"a": "é"}'.encode("utf-32-be"), "application/json", "utf-32-be"),
+    ],
+)
+def test_json_is_unicode_first_and_then_what_its_header_says(
+    respond: Callable[..., Response], body: str | bytes, content_type: str, codec: str
+) -> None:
+    response = respond(body, content_type)
+    assert response.encoding == codec
+    assert response.text.isprintable()
+    # The same without a type of JSON: whoever calls json() knows better.
+    other = respond(body, content_type.replace("json", "octet-stream"))
+    if body:
+        assert response.json() == other.json() == json.loads(response.text)
+
+
+def test_text_of_other_types_is_read_as_its_header_says(respond: Callable[..., Response]) -> None:
+    response = respond('["é"]'.encode(), "text/plain; charset=iso-8859-1")
+    assert (response.text, response.json(), response.jmespath("[0]").get()) == ('["Ã©"]', ["é"], "é")
 
 
 def test_a_declaration_counts_in_markup_only() -> None:

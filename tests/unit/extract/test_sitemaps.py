@@ -28,6 +28,16 @@ def urls(body: bytes) -> list[str]:
     return [entry.url for entry in listed(body)]
 
 
+def read(body: bytes) -> tuple[list[Listed], str]:
+    """What was read, and why not more, if there is a reason."""
+    found: list[Listed] = []
+    try:
+        found.extend(listed(body))
+    except SitemapError as error:
+        return found, error.rule
+    return found, ""
+
+
 def rule(body: bytes) -> tuple[list[str], str]:
     """What was read, and why not more."""
     found: list[str] = []
@@ -66,6 +76,80 @@ def test_feeds_are_sitemaps_too() -> None:
     assert urls(atom.encode()) == [A, "https://a.example/2?x=1&y=2"]
     rdf = f'<rdf:RDF xmlns:rdf="r"><channel/><item><link>{A}</link></item></rdf:RDF>'
     assert urls(rdf.encode()) == [A]
+
+
+C = "https://a.example/3"
+
+
+def of_urls(entries: str) -> str:
+    return f"<urlset {XMLNS}>{entries}</urlset>"
+
+
+def of_sitemaps(entries: str) -> str:
+    return f"<sitemapindex {XMLNS}>{entries}</sitemapindex>"
+
+
+def of_items(items: str) -> str:
+    return f'<rss version="2.0"><channel><link>https://a.example/</link>{items}</channel></rss>'
+
+
+@pytest.mark.parametrize(
+    ("body", "found"),
+    [
+        (of_urls(f"<url>{A}</url>"), [A]),
+        (of_urls(f"<url>\n  {A}\n</url><url> {C} </url>"), [A, C]),
+        (of_urls(f"<url>{A}<lastmod>2026-01-01</lastmod></url>"), [A]),
+        (of_urls(f"<url><![CDATA[{A}]]></url>"), [A]),
+        (of_urls(f"<url>{A}\n<lastmod/><priority>1</priority></url>"), [A]),
+        (of_urls(f"<url>{A}<loc></loc></url>"), []),
+        (of_urls(f"<url>{A}<loc>{C}</loc></url>"), [C]),
+        (of_urls(f"<url><loc>{C}</loc>{A}</url>"), [C]),
+        (of_urls(f"<url><loc>{C}</loc></url><url>{A}</url><url><loc>{C}</loc></url>"), [C, A, C]),
+        (of_urls("<url>/1</url><url>nothing yet</url><url/><url>  </url>"), []),
+        (of_urls("<url>mailto:a@a.example</url>"), []),
+        (of_urls(f"<x:url>{A}</x:url>"), []),
+        (of_urls(f"{A}<other>{A}</other>"), []),
+        (f"<sm:urlset><sm:url>{A}</sm:url></sm:urlset>", [A]),
+        (of_sitemaps(f"<sitemap>{A}</sitemap>"), [Listed(A, is_sitemap=True)]),
+        (of_sitemaps(f"<sitemap>{A}<lastmod>2026</lastmod></sitemap>"), [Listed(A, is_sitemap=True)]),
+        (of_sitemaps(f"<sitemap>{A}</sitemap><sitemap><loc>{C}</loc></sitemap>"), [(A, True), (C, True)]),
+        (of_sitemaps("<sitemap>soon</sitemap>"), []),
+        (of_items(f"<item><guid>{A}</guid></item>"), [A]),
+        (of_items(f'<item><title>x</title><guid isPermaLink="true"> {A} </guid></item>'), [A]),
+        (
+            of_items(f"<item><guid>{A}</guid></item><item><link>{C}</link></item><item><guid>{A}</guid></item>"),
+            [A, C, A],
+        ),
+        (of_items(f"<item><link/><guid>{A}</guid></item>"), [A]),
+        (of_items(f"<item><guid>{A}</guid><link>{C}</link></item>"), [C]),
+        (of_items(f"<item><link>{C}</link><guid>{A}</guid></item>"), [C]),
+        (of_items(f'<item><guid isPermaLink="false">{A}</guid></item>'), []),
+        (of_items(f'<item><guid isPermaLink=" False ">{A}</guid></item>'), []),
+        (
+            of_items("<item><guid>tag:a.example,2026:7</guid></item><item><guid>/7</guid></item><item><guid/></item>"),
+            [],
+        ),
+        (of_items(f"<item>{A}</item>"), []),
+        (of_items(f"<item><x:guid>{A}</x:guid></item>"), []),
+        (of_items(f"<item><source><guid>{A}</guid></source></item>"), []),
+        (of_items(f"<guid>{A}</guid><image><url>{A}</url><link>{C}</link></image>"), []),
+        (of_items(f"<item><guid>{A}</guid><media><url>{C}</url></media></item>"), [A]),
+        (of_urls(""), []),
+        (f"<urlset {XMLNS}/>", []),
+        (of_sitemaps("<!-- none -->"), []),
+        (of_items("<title>News</title>"), []),
+        ("<feed><title>News</title><link href='https://a.example/'/></feed>", []),
+    ],
+)
+def test_entries_without_a_loc_or_a_link_have_their_url_elsewhere(body: str, found: list[str | Listed]) -> None:
+    expected = [Listed(*entry) if isinstance(entry, tuple) else Listed(entry) for entry in found]
+    before = sitemaps._PIECE_BYTES
+    for size in (before, 7):
+        sitemaps._PIECE_BYTES = size
+        try:
+            assert read(body.encode()) == (expected, "" if expected else "empty")
+        finally:
+            sitemaps._PIECE_BYTES = before
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])

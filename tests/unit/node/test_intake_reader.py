@@ -109,12 +109,12 @@ class Rig:
         return next(intake for intake in await self.frontier.intakes() if intake.source == SOURCE)
 
     async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not condition():  # noqa: ASYNC110  the condition is what another thread does
                 await asyncio.sleep(0.01)
 
     async def until_seen(self, condition: Callable[[IntakeSeen], object]) -> IntakeSeen:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not condition(seen := await self.seen()):  # noqa: ASYNC110  as a person would look
                 await asyncio.sleep(0.01)
         return seen
@@ -130,7 +130,7 @@ async def rig(monkeypatch: pytest.MonkeyPatch) -> Rig:
     monkeypatch.setattr(intake_record, "TELL_SECONDS", 0.01)
     clock = FakeClock()
     frontier = memory_frontier("job", MemoryStore(clock.of_store()))
-    await frontier.begin(JobSpec(name="job", spider="", settings={"obey_robots": False}))
+    await frontier.begin(JobSpec(name="job", spider="", settings={"obey_robots": False, "delay_seconds": 0}))
     (seeding,) = (await frontier.lease("w", 1)).leases
     await frontier.commit("w", [Outcome(lease=seeding, ending=Ending.DONE)])
     return Rig(frontier, clock)
@@ -348,7 +348,7 @@ async def test_a_command_that_only_reads_stops_when_it_is_asked_to(rig: Rig, ste
             }
             await rig.until(lambda: "intake.trouble" in rig.told())
         stop.stop()
-        await asyncio.wait_for(asyncio.wait(tasks), 10)
+        await asyncio.wait_for(asyncio.wait(tasks), 60)
     assert (await rig.seen()).is_abandoned
 
 

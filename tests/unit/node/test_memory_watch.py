@@ -35,6 +35,7 @@ def test_without_sizes_nothing_is_measured() -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
 def test_the_memory_of_this_process_grows() -> None:
     before = resident_bytes()
-    kept = bytearray(b"x") * 30_000_000
-    assert resident_bytes() - before > 20_000_000
+    # Above 32 MB the C library always asks the system for new pages. Below, it may have some from an earlier test.
+    kept = bytearray(b"x") * 50_000_000
+    assert resident_bytes() - before > 40_000_000
     del kept

@@ -37,10 +37,10 @@ def test_the_first_signal_stops_and_the_second_ctrl_c_kills(new_loop: Any, numbe
         signals = ShutdownSignals(told.append, stop=stopped.set, kill=killed.set)
         with signals.listening():
             send(number)
-            await asyncio.wait_for(stopped.wait(), 10)
+            await asyncio.wait_for(stopped.wait(), 60)
             assert (signals.signal, killed.is_set(), len(told)) == (number, False, 1)
             send(signal.SIGINT)
-            await asyncio.wait_for(killed.wait(), 10)
+            await asyncio.wait_for(killed.wait(), 60)
             assert (signals.signal, len(told)) == (number, 1)
 
     run(scenario(), new_loop)

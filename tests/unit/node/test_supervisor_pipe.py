@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from rig.processes import HANG_SECONDS
 from skitter.app import worker_main as child_module
 from skitter.app.worker_config import WorkerConfig
 from skitter.node.memory_watch import MemoryWatch
@@ -212,7 +213,7 @@ def test_a_worker_that_waits_for_its_store_does_not_outlive_its_supervisor() -> 
             with os.fdopen(pipe.reading) as heard:
                 while "beat" not in json.loads(heard.readline()):
                     pass
-            assert child.wait(timeout=20) == 1
+            assert child.wait(HANG_SECONDS) == 1
             assert child.stderr.read() == b""
         finally:
             child.kill()

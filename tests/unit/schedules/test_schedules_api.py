@@ -89,7 +89,7 @@ async def test_a_token_of_the_environment_is_not_stored(
         (["crawl", "https://example.com/", "--no-such-option"], "no such option: --no-such-option"),
         (["crawl", "--help"], "only print the help"),
         (["crawl", "nowhere.py"], "nowhere.py"),
-        (["crawl", "https://example.com/", "--set", "per_host=none"], "per_host"),
+        (["crawl", "https://example.com/", "--set", "per_host=0"], "per_host"),
         (["crawl", "https://example.com/", "-o", "-"], "is not read: -o -"),
         (["crawl", "https://example.com/", "--frontier", "memory:"], "exists inside one process only"),
         (["crawl", "https://example.com/", "--run-key", "x"], "sets its own run key"),

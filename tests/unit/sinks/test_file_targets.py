@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from skitter.errors import SinkError, UsageError
+from skitter.errors import MissingFolderError, SinkError, UsageError
 from skitter.sinks.contract import Sink
 from skitter.sinks.file_targets import SUFFIXES, file_sink
 
@@ -72,10 +72,34 @@ def test_one_place_has_one_name():
 
 
 @FORMATS
-def test_missing_folders_are_made(run, tmp_path, name):
-    path = tmp_path / "new" / "er" / name
-    run(path).open().write({"n": 1}).finish()
-    assert path.stat().st_size > 0
+def test_one_missing_folder_below_the_working_directory_is_made(run, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    for folder in ("new", "new/er", tmp_path / "full"):
+        run(f"{folder}/{name}").open().write({"n": 1}).finish()
+        assert Path(folder, name).stat().st_size > 0
+
+
+@FORMATS
+def test_any_other_missing_folder_is_named_and_not_made(run, tmp_path, monkeypatch, name):
+    here, volume = tmp_path / "here", tmp_path / "volume"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    (here / "mounted").symlink_to(volume)
+    for folder, missing in (
+        ("new/er", "new"),
+        (f"{here}/new/er", "new"),
+        (volume, volume),
+        (volume / "more", volume),
+        ("../volume", volume),
+        ("mounted", volume),
+    ):
+        with pytest.raises(MissingFolderError, match=f"does not exist: {missing}$") as raised:
+            run(f"{folder}/{name}").open()
+        assert raised.value.exit_code == 2
+        assert [path.name for path in tmp_path.rglob("*")] == ["here", "mounted"]
+    volume.mkdir()
+    run(f"mounted/{name}").open().write({"n": 1}).finish()
+    assert (volume / name).stat().st_size > 0
 
 
 @FORMATS

@@ -10,10 +10,9 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from backports import zstd
 from hypothesis import given
 from hypothesis import strategies as st
-from read_back import records
+from read_back import records, zstd
 
 from skitter.errors import SinkError
 from skitter.model.job import SinkProgress

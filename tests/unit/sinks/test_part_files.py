@@ -74,6 +74,7 @@ def test_a_name_says_job_machine_date_and_number(run, tmp_path):
 
 
 def test_a_folder_with_a_format_has_names_of_the_job(run, tmp_path):
+    (tmp_path / "new").mkdir()
     run(f"{tmp_path}/new/?format=csv.gz", job="books").open().write({"n": 1}).finish()
     assert shown(tmp_path / "new") == ["books-000001.csv.gz"]
 
@@ -100,6 +101,8 @@ def test_one_place_has_one_name_whichever_way_it_is_written():
         ("x/{part}.jsonl?part_seconds=-1", "not a number"),
         ("x/{part}.jsonl?nonsense", "not an output"),
         ("{date}/{part}.jsonl", "placeholders"),
+        ("x/{job}.jsonl", "placeholders of an output need {part}"),
+        ("{date}/pages.warc.gz", "placeholders of an output need {part}"),
     ],
 )
 def test_what_is_no_folder_of_parts_is_said(target, says):

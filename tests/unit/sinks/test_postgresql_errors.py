@@ -3,12 +3,11 @@ again."""
 
 from __future__ import annotations
 
-import socket
 import struct
-import threading
 
 import pytest
 
+from rig.web_connection import Connection, Server
 from skitter.errors import SinkUnavailableError
 from skitter.sinks.databases.postgresql import PostgresqlDatabase
 from skitter.sinks.targets import parse_target
@@ -27,37 +26,18 @@ GREETING = (
 SHUTDOWN = message(b"E", b"SFATAL\x00VFATAL\x00C57P02\x00Mterminating connection\x00\x00")
 
 
-class LeavingServer:
-    """Greets each connection, and tells it at once that the server goes; the connection stays open."""
-
-    def __init__(self) -> None:
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        self._connections: list[socket.socket] = []
-        threading.Thread(target=self._serve, daemon=True).start()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                connection, _ = self._listener.accept()
-            except OSError:
-                return
-            self._connections.append(connection)
-            (length,) = struct.unpack("!I", connection.recv(4, socket.MSG_WAITALL))
-            connection.recv(length - 4, socket.MSG_WAITALL)
-            connection.sendall(GREETING + SHUTDOWN)
-
-    def close(self) -> None:
-        self._listener.close()
-        for connection in self._connections:
-            connection.close()
+def leave(connection: Connection) -> None:
+    """Greet a connection, and tell it at once that the server goes; the connection stays open."""
+    (length,) = struct.unpack("!I", connection.read(4))
+    connection.read(length - 4)
+    connection.send(GREETING + SHUTDOWN)
+    connection.silence()
 
 
 @pytest.fixture
 def server():
-    server = LeavingServer()
-    yield server
-    server.close()
+    with Server(leave) as server:
+        yield server
 
 
 def test_a_farewell_on_an_idle_connection_is_a_server_that_is_away(server):

@@ -112,6 +112,7 @@ def test_the_old_file_stays_until_the_new_one_is_complete(run, tmp_path, name, m
 @BOTH
 def test_a_rendered_file_keeps_its_mode_and_follows_its_link(run, tmp_path, name):
     real = tmp_path / "real" / name
+    real.parent.mkdir()
     run(real).open().write({"n": 1}).finish()
     real.chmod(0o640)
     (tmp_path / name).symlink_to(real)

@@ -113,15 +113,15 @@ def test_a_thread_waits_while_another_one_runs_the_same_file(tmp_path: Path, mon
     gate: Any = ModuleType("gate")
     gate.entered, gate.may_go_on = threading.Event(), threading.Event()
     monkeypatch.setitem(sys.modules, "gate", gate)
-    (tmp_path / "slow.py").write_text("import gate\ngate.entered.set()\nassert gate.may_go_on.wait(20)\n" + ONE)
+    (tmp_path / "slow.py").write_text("import gate\ngate.entered.set()\nassert gate.may_go_on.wait(60)\n" + ONE)
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(load_spider, "slow.py:Books", tmp_path)
-        assert gate.entered.wait(20)
+        assert gate.entered.wait(60)
         second = threads.submit(load_spider, "slow.py:Books", tmp_path)
         with pytest.raises(TimeoutError):
             second.result(timeout=0.1)
         gate.may_go_on.set()
-        assert first.result(20) is second.result(20)
+        assert first.result(60) is second.result(60)
 
 
 def test_a_spider_that_refuses_its_arguments(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from rig.processes import HANG_SECONDS
 from skitter.errors import UrlError
 from skitter.model.url import absolute, canonical, host_key
 from skitter.testing import demo
@@ -111,7 +112,7 @@ def naive_crawl(seeds: tuple[str, ...]) -> tuple[set[str], set[str], dict[str, i
         found: list[str] = []
         for _ in range(4):
             try:
-                with opener.open(url, timeout=10) as response:
+                with opener.open(url, timeout=60) as response:
                     body, kind = response.read(), response.headers["Content-Type"]
             except urllib.error.HTTPError as error:
                 with error:
@@ -446,7 +447,7 @@ def _gone(pid: int) -> bool:
 
 def _answers(url: str) -> bool:
     try:
-        urllib.request.urlopen(url, timeout=10).close()
+        urllib.request.urlopen(url, timeout=60).close()
     except (OSError, http.client.HTTPException):
         return False
     return True
@@ -473,7 +474,7 @@ def test_sigterm_writes_the_log_and_is_a_clean_end(tmp_path: Path) -> None:
                 response.read()
         finally:
             process.send_signal(signal.SIGTERM)
-        assert process.wait(10) == 0
+        assert process.wait(HANG_SECONDS) == 0
     assert [hit.path for hit in read_log(log)] == ["/"]
 
 
@@ -487,9 +488,9 @@ def test_a_served_web_ends_when_its_parent_is_killed() -> None:
         url = parent.stdout.readline().decode().strip()
         assert _answers(url)
         parent.kill()
-        parent.wait(10)
+        parent.wait(HANG_SECONDS)
     # By its port, not its pid: whether an orphan's pid is ever given free is up to the init process.
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while _answers(url):
         assert time.monotonic() < deadline
         time.sleep(0.01)

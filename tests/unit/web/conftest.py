@@ -12,6 +12,7 @@ import pytest_asyncio
 
 from skitter.frontier.contract import Frontier
 from skitter.frontier.http import http_frontier, wire
+from skitter.model.capability import MEANINGS
 from skitter.web.server import MasterServer, ServerConfig
 
 TOKENS = {role: f"{role}-token-0123456789" for role in ("viewer", "worker", "operator", "admin")}
@@ -52,7 +53,9 @@ async def service(tmp_path: Path) -> AsyncIterator[Service]:
     token_file = tmp_path / "tokens"
     token_file.touch(0o600)
     token_file.write_text("\n".join(["# who may do what", *lines, f"worker {OTHER_WORKER} job shop-*"]))
-    config = ServerConfig(frontiers=(f"sqlite:{tmp_path / 'master.db'}",), port=0, token_file=str(token_file))
+    config = ServerConfig(
+        frontiers=(f"sqlite:{tmp_path / 'master.db'}",), port=0, token_file=str(token_file), allow=frozenset(MEANINGS)
+    )
     async with AsyncExitStack() as stack:
         master = await stack.enter_async_context(MasterServer(config).listening())
         yield Service(master, stack, token_file)

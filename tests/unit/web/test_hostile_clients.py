@@ -17,6 +17,7 @@ import pytest
 from tests.unit.web.conftest import TOKENS, Service
 from tests.unit.web.test_roles import begun
 
+from rig.web import Site
 from skitter.errors import FrontierError
 from skitter.frontier.http import wire
 from skitter.frontier.http.address import Address
@@ -33,7 +34,7 @@ async def raw(service: Service, data: bytes) -> bytes:
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
     writer.write(data)
     try:
-        return await asyncio.wait_for(reader.read(), 10)
+        return await asyncio.wait_for(reader.read(), 60)
     finally:
         writer.close()
 
@@ -137,7 +138,7 @@ async def test_every_answer_is_protected_and_tells_no_versions(service: Service,
     reader, writer = await asyncio.open_connection(place.hostname, place.port)
     writer.write("\r\n".join([*lines, "Host: a", "", ""]).encode())
     try:
-        answer = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)).decode()
+        answer = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)).decode()
     finally:
         writer.close()
     assert "Content-Security-Policy: default-src 'none'" in answer, answer
@@ -153,7 +154,7 @@ async def test_a_client_that_reads_nothing_is_cut_off(service: Service, monkeypa
         client.setblocking(False)
         request = b"GET /assets/texts/en.json HTTP/1.1\r\nHost: a\r\n\r\n"
         await asyncio.get_running_loop().sock_sendall(client, request * 500)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while connections.Connection.count == before:  # noqa: ASYNC110  nothing tells of it
                 await asyncio.sleep(0.01)
             while connections.Connection.count > before:  # noqa: ASYNC110
@@ -205,21 +206,15 @@ async def test_a_busy_master_is_waited_for(service: Service, monkeypatch: pytest
     done, _ = await asyncio.wait([waiting], timeout=0.3)
     assert not done
     monkeypatch.setattr(call_limits, "MAX_CALLS", 10)
-    assert (await asyncio.wait_for(waiting, 10)).queued == 4
+    assert (await asyncio.wait_for(waiting, 60)).queued == 4
 
 
 async def test_what_is_no_master_is_said_to_be_none() -> None:
-    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
-        writer.close()
-
-    server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    client = MasterClient(Address(url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
-    with pytest.raises(FrontierError, match="not a master"):
-        await client.call("/v1/jobs", b"", 5)
-    await client.close()
-    server.close()
+    with Site({"*": (200, {}, b"hi")}) as site:
+        client = MasterClient(Address(url=site.base))
+        with pytest.raises(FrontierError, match="not a master"):
+            await client.call("/v1/jobs", b"", 60)
+        await client.close()
 
 
 @pytest.mark.parametrize(
@@ -291,15 +286,16 @@ async def test_a_call_of_minutes_holds_up_no_other_call_of_its_job(
 
     def slow(*arguments: Any, **options: Any) -> Any:
         under_way.set()
-        assert go_on.wait(20)
+        assert go_on.wait(100)
         return check(*arguments, **options)
 
     monkeypatch.setattr(consistency, "check", slow)
     checking = asyncio.create_task(service.client("operator").check_consistency())
-    await asyncio.to_thread(under_way.wait, 10)
-    async with asyncio.timeout(10):
+    await asyncio.to_thread(under_way.wait, 60)
+    async with asyncio.timeout(60):
         (lease,) = (await service.client("worker").lease("w", 1)).leases
         assert await service.client("worker").renew("w", [lease]) == [True]
+    assert not checking.done()
     go_on.set()
     assert not (await checking).findings
 
@@ -310,7 +306,7 @@ async def test_a_locked_file_does_not_hold_up_the_masters_loop(service: Service,
         other.execute("BEGIN IMMEDIATE")
         listing = asyncio.create_task(service.post("/v1/jobs", token="viewer"))
         beginning = asyncio.create_task(service.client("admin", "another").begin(JobSpec(name="another", spider="")))
-        async with asyncio.timeout(5), aiohttp.ClientSession() as session:
+        async with asyncio.timeout(60), aiohttp.ClientSession() as session:
             for _ in range(20):
                 async with session.get(service.master.url + "/healthz") as answer:
                     assert answer.status == 200

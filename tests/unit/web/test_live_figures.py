@@ -87,6 +87,24 @@ async def test_a_topic_is_read_only_while_somebody_watches(
     assert reads == before
 
 
+async def test_the_last_watcher_can_wait_for_a_reading_that_is_cut_short(figures: LiveFigures) -> None:
+    reads, closed = asyncio.Event(), []
+
+    async def read() -> None:
+        try:
+            reads.set()
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0)
+            closed.append("closed")
+
+    first, last = (figures.watch(Watcher(), ("job",), "job", read) for _ in range(2))
+    await reads.wait()
+    assert first() == []
+    await asyncio.wait(last())
+    assert closed == ["closed"]
+
+
 async def told(watcher: Watcher) -> set[Any]:
     """The topics that a watcher was woken for, as soon as both have been read."""
     while len(watcher.changed) < 2:

@@ -9,6 +9,7 @@ from tests.unit.web.conftest import Service
 from tests.unit.web.test_roles import begun, done
 
 from skitter.frontier.contract import DistantSource, Frontier
+from skitter.frontier.http.wire import MAX_POLL_SECONDS
 from skitter.model.job import Command
 from skitter.model.request import Fingerprinter, Request
 from skitter.web import work_waiters
@@ -21,7 +22,7 @@ def no_look_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(work_waiters, "POLL_SECONDS", 600.0)
 
 
-def wait_for_work(client: Frontier, worker: str, seconds: float = 20.0) -> asyncio.Task[bool]:
+def wait_for_work(client: Frontier, worker: str, seconds: float = MAX_POLL_SECONDS) -> asyncio.Task[bool]:
     assert isinstance(client, DistantSource)
     return asyncio.create_task(client.wait_for_work(worker, seconds))
 
@@ -46,7 +47,7 @@ async def test_an_added_request_wakes_one_of_those_that_wait(service: Service) -
     polls = [wait_for_work(service.client("worker"), f"w{number}") for number in range(3)]
     await waiting(service, 3)
     await operator.release([held])
-    finished, pending = await asyncio.wait(polls, timeout=10, return_when=asyncio.FIRST_COMPLETED)
+    finished, pending = await asyncio.wait(polls, timeout=60, return_when=asyncio.FIRST_COMPLETED)
     assert (len(finished), len(pending)) == (1, 2)
     for task in pending:
         task.cancel()
@@ -64,7 +65,7 @@ async def test_who_gets_all_that_it_asked_for_wakes_two_more(service: Service) -
     assert len((await clients[first].lease(first, 2)).leases) == 2
     left = [poll for worker, poll in polls.items() if worker != first]
     for _, woken in zip(range(2), asyncio.as_completed(left), strict=False):
-        assert await asyncio.wait_for(woken, 10)
+        assert await asyncio.wait_for(woken, 60)
     assert sum(poll.done() for poll in left) == 2
     for poll in left:
         poll.cancel()
@@ -78,7 +79,7 @@ async def test_everybody_is_woken_at_the_end_of_a_job(service: Service) -> None:
     polls = [wait_for_work(service.client("worker"), f"w{number}") for number in range(3)]
     await waiting(service, 3)
     await worker.commit("busy", [done(lease)], want=1)
-    assert await asyncio.wait_for(asyncio.gather(*polls), 10) == [True] * 3
+    assert await asyncio.wait_for(asyncio.gather(*polls), 60) == [True] * 3
 
 
 async def test_everybody_is_woken_at_the_end_of_a_master() -> None:
@@ -98,7 +99,7 @@ async def test_renewals_and_other_calls_do_not_wait_behind_a_poll(service: Servi
     await service.client("operator").command(Command.PAUSE)
     poll = wait_for_work(worker, "w")
     await waiting(service, 1)
-    assert await asyncio.wait_for(worker.renew("w", [lease]), 5) == [True]
+    assert await asyncio.wait_for(worker.renew("w", [lease]), 60) == [True]
     assert not poll.done()
     poll.cancel()
     await asyncio.gather(poll, return_exceptions=True)
@@ -121,4 +122,4 @@ async def test_a_job_that_is_dropped_wakes_everybody_who_waits_for_it(service: S
     polls = [wait_for_work(service.client("worker"), f"w{number}") for number in range(5)]
     await waiting(service, 5)
     assert (await service.post("/v1/jobs/job/drop", token="admin"))[0] == 200
-    assert await asyncio.wait_for(asyncio.gather(*polls), 10) == [True] * 5
+    assert await asyncio.wait_for(asyncio.gather(*polls), 60) == [True] * 5

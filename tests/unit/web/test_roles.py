@@ -20,7 +20,7 @@ from skitter.model.outcome import Ending, Outcome
 from skitter.model.request import Fingerprinter, Request
 from skitter.model.worker import WorkerHeartbeat
 
-SPEC = JobSpec(name="job", spider="", settings={"obey_robots": False})
+SPEC = JobSpec(name="job", spider="", settings={"obey_robots": False, "delay_seconds": 0})
 
 
 async def begun(service: Service, pages: int = 4) -> None:

@@ -126,7 +126,7 @@ class Crawl:
 
     async def run(self, worker: Worker | None = None) -> State:
         """To the end."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             return await (worker or self.worker()).run()
 
     async def elapse(self, seconds: float) -> None:
@@ -139,7 +139,7 @@ class Crawl:
 
     async def until(self, condition: Callable[[], Any]) -> None:
         """Wait for something that the workers are about to do."""
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while True:
             result = condition()
             if isinstance(result, Awaitable):

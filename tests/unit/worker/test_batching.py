@@ -34,7 +34,7 @@ class Slots:
         self.waiting = 0
 
     async def asked(self) -> None:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await self._asked.wait()
         self._asked.clear()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -13,6 +14,7 @@ from skitter.errors import FetchError, FormatError, FrontierError, LateError
 from skitter.model.job import State
 from skitter.model.request import Entry
 from skitter.spiders.base import Spider
+from skitter.worker import loop as loop_module
 from skitter.worker import page_yield as harvest_module
 
 BASE = "http://a.example"
@@ -81,16 +83,25 @@ async def test_what_is_too_late_at_the_socket_is_released_and_not_sent(crawl: An
     assert await crawl.places() == {"done": 1}
 
 
-async def test_a_lease_that_has_run_out_before_it_is_started_is_not_started(crawl: Any) -> None:
+async def test_a_lease_that_has_run_out_before_it_is_started_is_not_started(
+    crawl: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The process stood still, and others may be at the page by now."""
-    await seeded(crawl, "/1", lease_seconds=0.5)
+    await seeded(crawl, "/1", lease_seconds=600)
     leases: list[Any] = []
+    stood_still_seconds = 0.0
+
+    def monotonic() -> float:
+        return time.monotonic() + stood_still_seconds
+
+    monkeypatch.setattr(loop_module, "time", SimpleNamespace(monotonic=monotonic, gmtime=time.gmtime))
 
     async def lease(*arguments: Any, **call: Any) -> Any:
+        nonlocal stood_still_seconds
         grant = await crawl.frontier.lease(*arguments, **call)
         leases.extend(grant.leases)
         if len(leases) == 1:
-            await asyncio.sleep(0.55)
+            stood_still_seconds = 601.0
         return grant
 
     await crawl.run(crawl.worker(source=Through(crawl, lease=lease)))

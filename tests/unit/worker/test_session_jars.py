@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from skitter.frontier.memory import memory_frontier
-from skitter.model.cookie_lines import CookieLines
 from skitter.model.job import JobSpec
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.page import Page
 from skitter.model.request import Fingerprinter, Request
 from skitter.model.session import Cookie, CookieNews, Jar, JarRef
-from skitter.worker.session_jars import NO_COOKIES, SessionJars
+from skitter.worker.session_jars import SessionJars
 
 URL = "http://www.a.example/"
 
@@ -30,7 +29,7 @@ class CountedStore:
 
     async def leases(self, *names: str, **fields: Any) -> list[Lease]:
         """Begin, and lease these pages."""
-        await self.frontier.begin(JobSpec(name="job", spider="", settings={"obey_robots": False}))
+        await self.frontier.begin(JobSpec(name="job", spider="", settings={"obey_robots": False, "delay_seconds": 0}))
         fingerprinter = Fingerprinter((await self.frontier.job()).secret)
         entries = [fingerprinter.entry(Request(URL + name, **fields)) for name in names]
         (seeding,) = (await self.frontier.lease("w", 1)).leases
@@ -43,8 +42,8 @@ def page(*cookies: Cookie) -> Page:
 
 
 def sent(jars: SessionJars, lease: Lease, request: Request | None = None) -> dict[str, str] | None:
-    lines: CookieLines | None = jars.lines(lease, request or lease.request)
-    return None if lines is None else {cookie.name: cookie.value for cookie in lines.cookies}
+    copy: tuple[Cookie, ...] | None = jars.copy_for(lease, request or lease.request)
+    return None if copy is None else {cookie.name: cookie.value for cookie in copy}
 
 
 async def commit(store: CountedStore, jars: SessionJars, lease: Lease, news: CookieNews | None) -> bool:
@@ -59,7 +58,7 @@ async def test_what_a_worker_has_set_itself_is_not_read_again() -> None:
     store = CountedStore()
     jars = SessionJars(store)  # type: ignore[arg-type]
     one, two, three = await store.leases("1", "2", "3")
-    assert jars.lines(one, one.request) is NO_COOKIES
+    assert jars.copy_for(one, one.request) == ()
     news = await jars.received(one, one.request, page(Cookie("sid", "1", "a.example", host_only=False)))
     assert sent(jars, two) == {"sid": "1"}, "its other pages know it at once"
     assert await commit(store, jars, one, news)

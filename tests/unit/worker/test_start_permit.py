@@ -109,7 +109,7 @@ async def test_at_the_end_of_the_permit_a_worker_breaks_off_and_hands_back_witho
     running = crawl.start(worker)
     await crawl.until(lambda: crawl.fetcher.in_flight == 2)
     node.end()
-    await asyncio.wait_for(running, 20)
+    await asyncio.wait_for(running, 60)
     assert len(broken_off) == 2
     assert worker.cut_off
     assert worker.why_it_ended() == "its node has lost the coordinator"
