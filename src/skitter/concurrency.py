@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
-from collections.abc import Awaitable, Coroutine, Iterable
-from typing import Any, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from typing import Any, Protocol, TypeVar
+
+
+class Closable(Protocol):
+    async def close(self) -> None: ...
+
 
 T = TypeVar("T")
+C = TypeVar("C", bound=Closable)
 
 
 async def gather_or_cancel(calls: Iterable[Awaitable[T]]) -> list[T]:
@@ -40,18 +47,32 @@ async def wait_within(call: Awaitable[T], seconds: float, name: str) -> T:
 async def wait_shielded(future: asyncio.Future[T]) -> T:
     """Return the result of a future that goes on when its waiter is cancelled.
 
-    ``asyncio.shield`` alone stops listening then, and a later error is logged with a traceback as never retrieved.
+    With ``asyncio.shield``, a later error is logged with a traceback: as never retrieved, and from Python 3.14 on even
+    where it is retrieved.
     """
+    if not future.done():
+        waiter = future.get_loop().create_future()
+
+        def wake(_: asyncio.Future[T]) -> None:
+            if not future.cancelled():
+                future.exception()  # It counts as retrieved now, also if the waiter is cancelled before it goes on.
+            if not waiter.done():
+                waiter.set_result(None)
+
+        future.add_done_callback(wake)
+        await waiter
+    return future.result()
+
+
+async def open_in_thread(open_it: Callable[..., C], *arguments: Any, **options: Any) -> C:
+    """Return what the call opens in a thread: a file may be locked. A caller that is cancelled meanwhile closes it."""
+    opening = asyncio.create_task(asyncio.to_thread(open_it, *arguments, **options))
     try:
-        return await asyncio.shield(future)
+        return await wait_shielded(opening)
     except asyncio.CancelledError:
-        future.add_done_callback(_retrieve_error)
+        with contextlib.suppress(Exception):
+            await (await opening).close()
         raise
-
-
-def _retrieve_error(future: asyncio.Future[Any]) -> None:
-    if not future.cancelled():
-        future.exception()
 
 
 class LoopThread:

@@ -21,6 +21,7 @@ SkitterError                 base class; ``hint`` says what to do
  │    │    └── LockLostError         the lock is lost: another process may hold it
  │    ├── DedupError         a set of ``skitter.dedup`` in Redis cannot be reached or used
  │    ├── SinkError          an output cannot be written
+ │    │    ├── MissingFolderError   exit 2: the folder of an output is missing and is not created
  │    │    ├── SinkUnavailableError   its server does not answer; the call may be repeated
  │    │    └── BadItemsError     some items can never be written to the output; ``reasons`` names them
  │    ├── IntakeError        an intake (a source of requests) cannot be read
@@ -147,6 +148,10 @@ class SinkError(BackendError):
     pass
 
 
+class MissingFolderError(SinkError):
+    exit_code = UsageError.exit_code
+
+
 class SinkUnavailableError(SinkError):
     pass
 
@@ -192,7 +197,7 @@ class UrlError(SkitterError):
 
 
 class SitemapError(SkitterError):
-    """A sitemap that cannot be read to its end; ``rule`` is one of: not_a_sitemap, dtd, broken, too_large, too_many."""
+    """A sitemap that is not read to its end; ``rule``: not_a_sitemap, dtd, broken, empty, too_large or too_many."""
 
     def __init__(self, rule: str, message: str, *, hint: str = "") -> None:
         super().__init__(message, hint=hint)
@@ -216,7 +221,7 @@ class BrowserLostError(FetchError):
 
 
 class ScrapeError(SkitterError):
-    """A page that the task ``scrape`` could not fetch. The message reads ``CLASS: what happened: URL``."""
+    """A page that the task ``scrape`` could not fetch. The message reads ``CLASS: what happened to URL``."""
 
 
 class LateError(SkitterError):

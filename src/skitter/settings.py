@@ -2,7 +2,7 @@
 
 One name belongs to one group, so ``--set timeout_seconds=5`` needs no prefix. Nothing here
 reads a file or the environment: ``cli`` collects the layers and ``Settings.from_layers`` joins
-them, lowest first. Durations end in ``_seconds``, sizes in ``_bytes``; ``None`` means no limit.
+them, lowest first. Durations end in ``_seconds``, sizes in ``_bytes``; ``None`` means no limit, or not set.
 """
 
 from __future__ import annotations
@@ -33,6 +33,8 @@ Count = Annotated[int, Meta(ge=1)]
 
 CURL = "curl"
 """Name of the built-in fetcher."""
+REFRESH_SECONDS = 10.0
+"""Pages that send their readers on wait for a few seconds. Pages that only show something new wait longer."""
 
 
 class Fetch(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,10 +94,13 @@ class Fetch(msgspec.Struct, frozen=True, kw_only=True):
 class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     """How the workers of a job together treat a host."""
 
-    delay_seconds: NotNegative = 0.0
-    """Minimum time between the starts of two requests to one host key."""
-    per_host: Count = 8
-    """Requests in flight per host key, in the whole cluster."""
+    delay_seconds: NotNegative | None = None
+    """Minimum time between the starts of two requests to one host key. `none`: 0 for private hosts; 0.5 for public
+    ones, if their robots.txt has no Crawl-delay and `per_host` and `target_concurrency` are `none` too
+    (docs/how-to/politeness.md)."""
+    per_host: Count | None = None
+    """Requests in flight per host key, in the whole cluster. `none`: 8, or 2 where the delay of public hosts
+    applies."""
     per_ip: Count | None = None
     """Requests in flight per IP address, over all host keys last seen there, in the whole cluster; in shards, per
     shard."""
@@ -196,6 +201,9 @@ class Links(msgspec.Struct, frozen=True, kw_only=True):
     """Regular expressions: only links whose URL contains a match of one of them are followed (rule `include`)."""
     exclude: tuple[str, ...] = ()
     """Regular expressions: links whose URL contains a match of one of them are not followed (rule `exclude`)."""
+    max_refresh_seconds: NotNegative | None = REFRESH_SECONDS
+    """Longest wait of a refresh (`<meta http-equiv="refresh">` or the header `Refresh`) whose target is a link of its
+    page; `none`: no refresh is a link."""
 
     def __post_init__(self) -> None:
         _check_patterns((*self.include, *self.exclude))
@@ -614,7 +622,7 @@ TABLES = (CREDENTIALS, ALERTS)
 """Settings that are lists of tables, and may have secrets."""
 _LISTS = frozenset(
     (
-        *Links.__struct_fields__,
+        *("include", "exclude"),
         *("user_agents", "headers", "header_order", "render_patterns"),
         *("proxies", "proxy_ban_texts", "proxy_ban_headers"),
     )

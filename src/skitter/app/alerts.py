@@ -21,6 +21,7 @@ from skitter.app.alert_loading import WatchedStore
 from skitter.app.frontiers import HTTP_SCHEMES, is_shared, open_frontier
 from skitter.app.lock_store import lock_cluster
 from skitter.app.views.metrics import figure_name, figure_names, job_samples, read_job
+from skitter.concurrency import open_in_thread
 from skitter.errors import (
     BackendError,
     ClusterError,
@@ -152,7 +153,7 @@ class _StoreWatch:
         try:
             if _is_behind_master(url):
                 raise FrontierError(_MASTERS_TASK)
-            frontier = await asyncio.to_thread(open_frontier, url, name, create=False, patient=True)
+            frontier = await open_in_thread(open_frontier, url, name, create=False, patient=True)
         except SkitterError as error:
             if self._troubles.get(name) != str(error):
                 self._troubles[name] = str(error)

@@ -30,6 +30,8 @@ async def export_cookies(frontier: Frontier, session: str, path: Path) -> int:
     if path.suffix == ".json":
         text = msgspec.json.format(msgspec.json.encode([_as_json(cookie) for cookie in cookies])).decode() + "\n"
     else:
+        # A tab would end a field of the line: only JSON has such cookies.
+        cookies = [cookie for cookie in cookies if "\t" not in cookie.name + cookie.value + cookie.path]
         text = _HEADER + "".join(f"{netscape_line(cookie)}\n" for cookie in cookies)
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, private_files.FILE_MODE), "w") as file:

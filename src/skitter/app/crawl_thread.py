@@ -24,6 +24,7 @@ from skitter.app.event_loop import new_loop
 from skitter.app.frontiers import is_shared
 from skitter.app.script_log import logging_as
 from skitter.app.summary import Summary
+from skitter.concurrency import wait_shielded
 from skitter.delivery.item_buffer import ItemBuffer
 from skitter.errors import JobError, SkitterError
 from skitter.node.node import Node
@@ -182,7 +183,7 @@ class CrawlThread:
         """Until it has ended. Being cancelled stops it in order, and again at once; then CancelledError is raised."""
         waiting = asyncio.wrap_future(self.ended)
         try:
-            return await asyncio.shield(waiting)
+            return await wait_shielded(waiting)
         except asyncio.CancelledError:
             if waiting.done():
                 raise
@@ -192,9 +193,6 @@ class CrawlThread:
             except asyncio.CancelledError:
                 self.kill()
                 await asyncio.wait([waiting])
-            if not waiting.cancelled():
-                # Looked at: asyncio complains of errors that nobody has seen.
-                waiting.exception()
             raise
 
     def _tell(self, call: Callable[[Node[Any]], object]) -> None:

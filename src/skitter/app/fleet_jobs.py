@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Collection, Iterable
@@ -12,6 +11,7 @@ import msgspec
 
 from skitter.app.frontiers import is_missing_file, list_jobs, open_frontier
 from skitter.cluster.process_identity import is_alive
+from skitter.concurrency import open_in_thread
 from skitter.delivery.archive import unserved_archives
 from skitter.delivery.job_sinks import STDOUT, OnEvent
 from skitter.delivery.stream_runner import CLIENT
@@ -99,7 +99,7 @@ class FleetJobs:
         """The frontier of a job, which stays open until the job is over or forgotten."""
         if key not in self._open:
             # In a thread: a file may be locked, by a worker that stands still and that this process has to end.
-            opened = await asyncio.to_thread(open_frontier, *key, create=False)
+            opened = await open_in_thread(open_frontier, *key, create=False)
             self._open[key] = opened
         return self._open[key]
 

@@ -12,6 +12,7 @@ from skitter.app import script
 from skitter.app.crawl_node import opened
 from skitter.app.crawl_source import seed_url
 from skitter.app.crawl_thread import with_hint
+from skitter.app.failure_sentence import failure_sentence
 from skitter.app.fetchers import make_fetcher
 from skitter.app.proxy_registration import register_once
 from skitter.app.single_page import PageFetch
@@ -74,7 +75,7 @@ async def _fetched(wanted: Request, given: Mapping[str, Any]) -> Response:
         if (response := fetch.response) is None:
             # Its host was given up, which the frontier decides.
             for failed in await store.failures("", 1):
-                raise FetchError(failed.error_class, f"{failed.error}: {failed.url}")
+                raise FetchError(failed.error_class, failure_sentence(failed.url, failed.error_class, failed.error))
             raise FetchError("lost", f"the page was not fetched: {shown_url(request.url)}")
     response.request = response.request.replace(callback=wanted.callback, errback=wanted.errback, need=wanted.need)
     return response

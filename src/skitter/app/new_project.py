@@ -41,9 +41,7 @@ def new_project(folder: Path, name: str, url: str = DEFAULT_URL) -> list[Path]:
     spider = _checked_name(name.lower().replace("-", "_"))
     home = folder / name
     if home.exists() and (not home.is_dir() or any(home.iterdir())):
-        raise UsageError(
-            f"it already exists: {name}", hint="choose another name, or run skitter new spider NAME URL in it"
-        )
+        raise UsageError(f"it already exists: {name}", hint="choose another name, or run skitter new NAME URL in it")
     place = DEFAULT_SPIDER_PATHS[0]
     values = _values(spider, url, place) | {"project": name}
     files = {home / file: _filled(template, values) for file, template in _PROJECT_FILES.items()}

@@ -97,8 +97,12 @@ def _read_file(path: Path) -> list[str]:
 def _download(url: str) -> list[str]:
     if urlsplit(url).scheme not in ("http", "https"):
         raise ValueError("only http and https are supported")
-    with urllib.request.urlopen(url, timeout=SOURCE_SECONDS) as answer:  # noqa: S310  the scheme was checked
-        return _lines(answer.read(MAX_LIST_BYTES + 1))
+    try:
+        with urllib.request.urlopen(url, timeout=SOURCE_SECONDS) as answer:  # noqa: S310  the scheme was checked
+            return _lines(answer.read(MAX_LIST_BYTES + 1))
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise
 
 
 def _run(command: str) -> list[str]:

@@ -69,7 +69,7 @@ class ReportDiff:
         job = report.job
         if self._state not in (None, job.state):
             event = events.JOB_STATE(state=job.state, before=self._state, reason=job.reason)
-            if job.state is State.FINISHED:
+            if job.state in (State.FINISHED, State.STOPPED):
                 # Whoever sits at the terminal reads it in the summary.
                 event = msgspec.structs.replace(event, level=events.Level.INFO)
             self._on_event(event)

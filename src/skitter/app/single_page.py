@@ -17,6 +17,7 @@ import msgspec
 from skitter._version import __version__
 from skitter.app.crawl_node import opened
 from skitter.app.crawl_source import seed_url
+from skitter.app.failure_sentence import failure_sentence
 from skitter.app.fetchers import make_fetcher
 from skitter.app.inline_worker import renewed
 from skitter.app.worker_config import job_settings
@@ -216,7 +217,7 @@ class PageFetch:
         """When the request may be fetched; FetchError if its host was given up, and the request with it."""
         trace = await self._store.trace(self._entry.id, self._entry.host_key)
         if trace is not None and trace.state == "failed":
-            raise FetchError(trace.error_class, trace.error)
+            raise FetchError(trace.error_class, failure_sentence(trace.url, trace.error_class, trace.error))
         return trace.ready_in_seconds if trace is not None else 0.0
 
     def _result(self, late: NotYet | None) -> Page | NotYet:
@@ -224,7 +225,7 @@ class PageFetch:
             return self._catcher.response.page
         if (last := self._source.last) is not None:
             kind = last.error_class or last.ending.value
-            raise FetchError(kind, f"{last.error or kind}: {self._wanted_url}")
+            raise FetchError(kind, failure_sentence(self._wanted_url, kind, last.error or kind))
         return late or NotYet(1.0)
 
 

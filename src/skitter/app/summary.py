@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
+from skitter.app.failure_sentence import failure_sentence
 from skitter.frontier.contract import Frontier
 from skitter.frontier.tables import DELIVERED_EARLIER
+from skitter.model.counters import EMPTY_SITEMAP, without_prefix
 from skitter.model.job import Begun, Report, seeding_problem
 from skitter.model.request import Fingerprinter
 from skitter.model.url import host_key
@@ -35,7 +37,9 @@ class Summary(msgspec.Struct, kw_only=True):
     seeds_done: bool
     """Whether at least one seed led to a page."""
     no_seed_because: str = ""
-    """Reason why no seed led to a page: class and message of one failure or exclusion."""
+    """Reason why no seed led to a page: one failure or exclusion, as a sentence."""
+    no_seed_class: str = ""
+    """Error class of this failure or exclusion."""
     outputs: list[str] = []
     """Outputs of the job; if empty, its items are not kept."""
     signal: int
@@ -50,6 +54,8 @@ class Summary(msgspec.Struct, kw_only=True):
     """Counters of the spider and its hooks, by name."""
     decisions: dict[str, int] = {}
     """Number of decisions of hooks, by ``DECISION:REASON``."""
+    empty_sitemaps: dict[str, int] = {}
+    """Sitemaps that list nothing, and robots.txt files that name no sitemap, by URL (its first 100 characters)."""
     errors: dict[str, int]
     reason: str
     begun: str
@@ -64,6 +70,7 @@ class Summary(msgspec.Struct, kw_only=True):
 async def summary_of(frontier: Frontier, report: Report, begun: Begun, seconds: float, done_before: int) -> Summary:
     """The summary of a node that ran for ``seconds`` and found ``done_before`` pages done at its start."""
     counts, tally = report.counts, report.tally
+    error_class, because = await _why_no_seed(frontier, report)
     rate = max(0, counts.done - done_before) / seconds if seconds else 0.0
     return Summary(
         job=report.job.spec.name,
@@ -77,6 +84,7 @@ async def summary_of(frontier: Frontier, report: Report, begun: Begun, seconds: 
         dropped=report.dropped,
         stats=report.stats,
         decisions=report.decisions,
+        empty_sitemaps=without_prefix(tally, EMPTY_SITEMAP),
         redirected=counts.redirected,
         failed=counts.failed,
         excluded=counts.excluded,
@@ -89,7 +97,8 @@ async def summary_of(frontier: Frontier, report: Report, begun: Begun, seconds: 
         seeds_done=counts.done > 0
         or report.job.spec.settings.get("stay") is True
         or (bool(report.intakes) and not counts.seen),
-        no_seed_because=await _why_no_seed(frontier, report),
+        no_seed_because=because,
+        no_seed_class=error_class,
         outputs=[sink.target for sink in report.sinks],
         signal=0,
         blocked_by="sink" if any(sink.blocking for sink in report.sinks) else "",
@@ -100,18 +109,13 @@ async def summary_of(frontier: Frontier, report: Report, begun: Begun, seconds: 
     )
 
 
-async def _why_no_seed(frontier: Frontier, report: Report) -> str:
-    """Why the first failed request failed, or else the first seed; empty if a page was done."""
-    if report.counts.done:
-        return ""
-    for failed in await frontier.failures("", 1):
-        return f"{failed.error_class}: {_last_line(failed.error)}"
-    for seed in report.job.spec.seeds[:1]:
-        trace = await frontier.trace(Fingerprinter.of_job(report.job).fingerprint("GET", seed), host_key(seed))
-        if trace is not None and trace.error_class:
-            return f"{trace.error_class}: {_last_line(trace.error)}"
-    return ""
-
-
-def _last_line(text: str) -> str:
-    return text.strip().rpartition("\n")[2]
+async def _why_no_seed(frontier: Frontier, report: Report) -> tuple[str, str]:
+    """Return class and sentence of the first failed request, or else of the first seed; empty if a page was done."""
+    if not report.counts.done:
+        for failed in await frontier.failures("", 1):
+            return failed.error_class, failure_sentence(failed.url, failed.error_class, failed.error)
+        for seed in report.job.spec.seeds[:1]:
+            trace = await frontier.trace(Fingerprinter.of_job(report.job).fingerprint("GET", seed), host_key(seed))
+            if trace is not None and trace.error_class:
+                return trace.error_class, failure_sentence(trace.url, trace.error_class, trace.error)
+    return "", ""

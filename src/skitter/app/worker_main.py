@@ -153,8 +153,8 @@ async def _archive(frontier: WorkerStore, job: str, fetch: Fetch) -> Archive | N
 
 async def _work(
     config: WorkerConfig, pipe: SupervisorPipe, loop_status: LoopStatus, counters: NodeCounters | None
-) -> bool:
-    """Work until the worker ends; whether it is to be started again, for a new run of the job."""
+) -> dict[str, bool]:
+    """Work until the worker ends; return its last message: whether it starts again, and whether the job is over."""
     frontier: WorkerStore = open_frontier(config.frontier, config.job, create=False, patient=True)
     work = asyncio.current_task()
     assert work is not None, "this is a task"
@@ -217,7 +217,9 @@ async def _work(
                 f"a worker needs more memory than its limit before its first page: {memory.reached_bytes} bytes",
                 hint=f"memory_limit_bytes is {settings.run.memory_limit_bytes}",
             )
-        return (worker.superseded and config.stay) or worker.cut_off or memory.reached_bytes > 0
+        again = (worker.superseded and config.stay) or worker.cut_off or memory.reached_bytes > 0
+        is_over = worker.state in (State.FINISHED, State.STOPPED) and not worker.superseded and not config.stay
+        return {"end": again, "of_job": is_over and not again}
     finally:
         orphaned.cancel()
         await frontier.close()
@@ -316,7 +318,7 @@ def main() -> int:
     limit_memory(msgspec.convert(config.run, Run, strict=False).max_worker_bytes)
     try:
         with asyncio.Runner(loop_factory=new_loop) as runner:
-            again = runner.run(_work(config, pipe, loop_status, counters))
+            last_word = runner.run(_work(config, pipe, loop_status, counters))
     except asyncio.CancelledError:
         # Without a supervisor: nobody would read why.
         return 1
@@ -331,5 +333,5 @@ def main() -> int:
         log.critical("the worker failed: %s: %s", type(error).__name__, error, exc_info=config.verbosity > 0)
         pipe.say_last(failed=f"{type(error).__name__}: {error}")
         return 1
-    pipe.say_last(end=again)
+    pipe.say_last(**last_word)
     return 0

@@ -19,8 +19,8 @@ import msgspec
 from skitter.errors import SkitterError
 
 Question = TypeVar("Question")
-LOOK_SECONDS = 0.05
-"""The interval of the memory samples. The kernel keeps each process's peak, so only its last moment can be missed."""
+LOOK_SECONDS = 0.01
+"""The interval of the memory samples. The kernel keeps the peak of a process: only its last moments can be missed."""
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):

@@ -24,20 +24,21 @@ MAX_COMPLAINTS = 20
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "URL... [options]",
-        "--file FILE [options]",
+        "[JOB] URL... [options]",
+        "[JOB] --file FILE [options]",
         text="Add URLs to a job as seeds. A finished job is reopened.",
         examples=[
             (
-                "skitter add http://127.0.0.1:8600/books/1.html --priority high --job books",
+                "skitter add books http://127.0.0.1:8600/books/1.html --priority high",
                 "Fetch one page before everything else",
             ),
             (
-                "cat urls.txt | skitter add --file - --frontier redis://127.0.0.1:6379 --job books",
+                "cat urls.txt | skitter add books --file - --frontier redis://127.0.0.1:6379",
                 "Add any number of URLs from a pipe to a job in Redis",
             ),
         ],
     )
+    add_job_options(parser)
     parser.add_argument(
         "urls", nargs="*", metavar="URL", help="URLs to add as seeds; the job may follow links to their hosts"
     )
@@ -53,7 +54,6 @@ def configure(parser: Parser) -> None:
         default=0,
         help="low (-100), normal (0, default), high (100), critical (1000) or a whole number; highest first",
     )
-    add_job_options(parser)
     add_verbosity_options(parser)
 
 
@@ -63,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
     from skitter.cli.terminal_text import count, number
 
     if not options.urls and options.file is None:
-        raise UsageError("no URLs given", hint="skitter add URL..., or --file FILE")
+        raise UsageError("no URLs given", hint="skitter add [JOB] https://..., or --file FILE")
     job_ref = locate(options)
     with _lines(options.file) as lines:
         reading = _Reading([*_typed(options.urls)], lines)

@@ -45,6 +45,7 @@ class Parser(argparse.ArgumentParser):
         self.examples: Sequence[tuple[str, str]] = ()
         self.takes_command = False
         """Whether a command of its own follows ``--``; its words are ``options.command``."""
+        self._job_word: argparse.Action | None = None
         super().__init__(
             prog=prog,
             usage=f"{prog} [options]",
@@ -62,6 +63,14 @@ class Parser(argparse.ArgumentParser):
             self.description = text
         self.examples = examples
         self.epilog = "Examples:\n" + "\n".join(f"  {command}\n      {purpose}" for command, purpose in examples)
+
+    def take_job_word(self, actions: Sequence[str] = ()) -> None:
+        """Take the job as the first word, like the value of ``--job``; call this before other words are added.
+
+        A word with ``/``, ``:`` or ``=``, a spider's file, an action and, beside another ``--job``, any word is no job.
+        """
+        self._actions_of_command = actions
+        self._job_word = self.add_argument("job_word", nargs="?", metavar="JOB", help="the job, as with --job")
 
     def group(self, title: str) -> argparse._ArgumentGroup:
         """Return the group of this title, which is made if there is none yet."""
@@ -91,6 +100,10 @@ class Parser(argparse.ArgumentParser):
             place = list(arguments).index("--")
             arguments, command = arguments[:place], list(arguments[place + 1 :])
         options, unknown = self.parse_known_intermixed_args(arguments)
+        if self._job_word is not None and not self._names_job(options):
+            # The first word is not the job, so the command's own words begin with it.
+            self._actions.remove(self._job_word)
+            options, unknown = self.parse_known_intermixed_args(arguments)
         if unknown:
             raise self._unknown(unknown)
         # The summary prints this command again.
@@ -98,6 +111,20 @@ class Parser(argparse.ArgumentParser):
         if self.takes_command:
             options.command = command
         return options
+
+    def _names_job(self, options: argparse.Namespace) -> bool:
+        """Return whether the first word may be the job; if so, it becomes the value of ``--job``."""
+        word = options.job_word
+        if word is None:
+            return True
+        if any(mark in word for mark in "/:=") or word.endswith(".py") or word in self._actions_of_command:
+            return False
+        if options.job not in (None, word):
+            if len(self._get_positional_actions()) > 1:
+                return False
+            raise UsageError(f"two different jobs: {word} and {options.job}", hint="name one of them")
+        options.job, options.instead_of_job = word, self._actions_of_command
+        return True
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, hint=f"{self.prog} --help lists the options")
@@ -111,6 +138,13 @@ class Parser(argparse.ArgumentParser):
         return UsageError(
             f"no such option: {name}", hint=did_you_mean(name, known) or f"{self.prog} --help lists the options"
         )
+
+
+def check_action(action: str, actions: Sequence[str], command: str) -> None:
+    """Raise UsageError for an action that the command does not have."""
+    if action not in actions:
+        hint = did_you_mean(action, actions) or f"one of {', '.join(actions)}"
+        raise UsageError(f"no such action: {command} {action}", hint=hint)
 
 
 def key_value(text: str, option: str) -> tuple[str, str]:
@@ -357,8 +391,9 @@ def add_spider_argument_option(parser: Parser) -> None:
     )
 
 
-def add_job_options(parser: Parser) -> None:
-    """Add --frontier and --job."""
+def add_job_options(parser: Parser, actions: Sequence[str] = ()) -> None:
+    """Add --frontier, --job and the job as the first word (``Parser.take_job_word``)."""
+    parser.take_job_word(actions)
     add_frontier_option(parser, "the store of the job (default: sqlite:.skitter/NAME.db)")
     parser.add_argument(
         "--job", metavar="NAME", help="the job (default: the name of the frontier's file, or the only job in .skitter)"

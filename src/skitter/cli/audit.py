@@ -22,16 +22,17 @@ _FILTERS = ("job", "actor", "action", "since", "limit")
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "[filters] [--frontier URL]",
+        "[JOB] [filters] [--frontier URL]",
         "--verify [--head HASH] [--frontier URL]",
         "--head | --export | --prune WHEN [--frontier URL]",
         text="List what operators did to the jobs and schedules of a store, the newest first. The entries form a\n"
         "chain of hashes, so that a later change can be detected.",
         examples=[
-            ("skitter audit --job books --since 2d", "Show what was done to the job books in the last two days"),
+            ("skitter audit books --since 2d", "Show what was done to the job books in the last two days"),
             ("skitter audit --verify", "Verify the trail of every store in .skitter"),
         ],
     )
+    parser.take_job_word()
     parser.group("Filters").add_argument(
         "--job", metavar="NAME", help="only actions on this job, even if it was dropped"
     )

@@ -27,19 +27,23 @@ _skitter_spiders() {
 }
 
 _skitter_reply() {
-    mapfile -t COMPREPLY < <(compgen "$@" -- "$current")
+    mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen "$@" -- "$current")
 }
 
 _skitter_value() {
-    local kind=$1 settings=SETTINGS
-    case $kind in
-        file) _skitter_reply -f; compopt -o filenames 2>/dev/null ;;
-        folder) _skitter_reply -d; compopt -o filenames 2>/dev/null ;;
-        job) _skitter_reply -W "$(_skitter_jobs)" ;;
-        spider) _skitter_reply -f -W "$(_skitter_spiders)"; compopt -o filenames 2>/dev/null ;;
-        setting) _skitter_reply -W "$settings"; compopt -o nospace 2>/dev/null ;;
-        =*) _skitter_reply -W "${kind#=}" ;;
-    esac
+    # Several kinds are separated by |.
+    local kind kinds settings=SETTINGS
+    IFS='|' read -ra kinds <<< "$1"
+    for kind in "${kinds[@]}"; do
+        case $kind in
+            file) _skitter_reply -f; compopt -o filenames 2>/dev/null ;;
+            folder) _skitter_reply -d; compopt -o filenames 2>/dev/null ;;
+            job) _skitter_reply -W "$(_skitter_jobs)" ;;
+            spider) _skitter_reply -f -W "$(_skitter_spiders)"; compopt -o filenames 2>/dev/null ;;
+            setting) _skitter_reply -W "$settings"; compopt -o nospace 2>/dev/null ;;
+            =*) _skitter_reply -W "${kind#=}" ;;
+        esac
+    done
 }
 
 _skitter() {
@@ -94,7 +98,7 @@ def bash_script(commands: Sequence[Command]) -> str:
             if option.value is not None
             for name in option.names
         )
-        arguments = " ".join(shlex.quote(_bash_kind(value)) for value in command.arguments)
+        arguments = " ".join(shlex.quote("|".join(map(_bash_kind, values))) for values in command.arguments)
         cases.append(
             f"        {command.name}) options={shlex.quote(options)} values=({values}) arguments=({arguments}) ;;"
         )
@@ -170,17 +174,17 @@ def zsh_script(commands: Sequence[Command]) -> str:
     cases = []
     for command in commands:
         specs = [spec for option in command.options for spec in _zsh_option(option)]
-        specs += [f"{place}{_zsh_value(value)}" for place, value in _zsh_places(command.arguments)]
+        specs += [f"{place}{_zsh_value(*values)}" for place, values in _zsh_places(command.arguments)]
         lines = " \\\n".join(f"                {shlex.quote(spec)}" for spec in specs)
         cases.append(f"        {command.name})\n            _arguments -s \\\n{lines}\n            ;;")
     script = _ZSH.replace("SETTINGS", " ".join(settings_words()))
     return script.replace("NAMES", names).replace("COMMANDS", "\n".join(cases))
 
 
-def _zsh_places(arguments: Sequence[Value]) -> list[tuple[str, Value]]:
+def _zsh_places(arguments: Sequence[Sequence[Value]]) -> list[tuple[str, Sequence[Value]]]:
     """Return each argument with its number; the last one is for all that follow."""
-    places: list[tuple[str, Value]] = [(str(number), value) for number, value in enumerate(arguments[:-1], 1)]
-    return [*places, *(("*", value) for value in arguments[-1:])]
+    places = [(str(number), values) for number, values in enumerate(arguments[:-1], 1)]
+    return [*places, *(("*", values) for values in arguments[-1:])]
 
 
 def _zsh_option(option: Option) -> list[str]:
@@ -189,8 +193,14 @@ def _zsh_option(option: Option) -> list[str]:
     return [f"*{name}[{about}]{value}" for name in option.names]
 
 
-def _zsh_value(value: Value) -> str:
+def _zsh_value(value: Value, *others: Value) -> str:
     action = f"({' '.join(value.choices)})" if value.choices else _ZSH_ACTIONS[value.kind]
+    if others:
+        # Every one in the braces is carried out.
+        calls = (
+            f"compadd {' '.join(one.choices)}" if one.choices else _ZSH_ACTIONS[one.kind] for one in (value, *others)
+        )
+        action = f"{{{'; '.join(calls)}}}"
     return f":{value.metavar.replace(':', ' ') or 'value'}:{action}"
 
 
@@ -245,11 +255,12 @@ def fish_script(commands: Sequence[Command]) -> str:
             names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
             value = "" if option.value is None else f" {_fish_value(option.value)}"
             lines.append(f"{here} {names}{value} -d {_fish_quote(option.help)}")
-        for place, argument in enumerate(command.arguments, 1):
+        for place, arguments in enumerate(command.arguments, 1):
             condition = f"'__skitter_command {command.name}; and __skitter_place {place}'"
-            if argument.kind != ANY or argument.choices:
-                value = _fish_value(argument).replace("-x ", "").replace("-r ", "")
-                lines.append(f"complete -c skitter -n {condition} {value}")
+            for argument in arguments:
+                if argument.kind != ANY or argument.choices:
+                    value = _fish_value(argument).replace("-x ", "").replace("-r ", "")
+                    lines.append(f"complete -c skitter -n {condition} {value}")
     return _FISH.replace("LINES", "\n".join(lines))
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
 from importlib import import_module
+from itertools import zip_longest
 from typing import NamedTuple
 
 from skitter.cli import COMMANDS
@@ -50,8 +52,8 @@ class Command(NamedTuple):
     name: str
     help: str
     options: list[Option]
-    arguments: list[Value]
-    """What is not an option, by place; the last one counts for all that follow."""
+    arguments: list[Sequence[Value]]
+    """What is not an option, by place: each has one or several values. The last one counts for all that follow."""
 
 
 def command_words() -> list[Command]:
@@ -68,17 +70,20 @@ def _command(name: str, summary: str) -> Command:
     parser = Parser(prog=f"skitter {name}", description=summary)
     module = import_module(f"skitter.cli.{name}")
     module.configure(parser)
-    command = Command(name, summary, [], [])
+    command, arguments = Command(name, summary, [], []), list[Value]()
     for action in parser._actions:  # noqa: SLF001  argparse has no other way to tell them
         if action.option_strings:
             value = None if action.nargs == 0 else _value(action)
             command.options.append(Option(tuple(action.option_strings), _plain(action.help), value))
-        elif name == "schedule" and action.dest == "action":
-            command.arguments.append(Value(choices=module.ACTIONS, metavar="ACTION"))
-        elif name == "set":
-            command.arguments.append(Value(SETTING, metavar="KEY=VALUE"))
+        elif action.dest == "action" and hasattr(module, "ACTIONS"):
+            arguments.append(Value(choices=module.ACTIONS, metavar="ACTION"))
+        elif action.metavar == "KEY=VALUE":
+            arguments.append(Value(SETTING, metavar="KEY=VALUE"))
         else:
-            command.arguments.append(_value(action))
+            arguments.append(_value(action))
+    # Without the word of the job, each of the others stands one place earlier.
+    follows = arguments[1:] if arguments and arguments[0].kind == JOB else []
+    command.arguments.extend([value for value in pair if value] for pair in zip_longest(arguments, follows))
     return command
 
 

@@ -26,11 +26,13 @@ from skitter.cli.arguments import (
 
 if TYPE_CHECKING:
     from skitter.app import CrawlConfig
+    from skitter.app.crawl_source import CrawlSource
+    from skitter.settings import Settings
 
 
 JOB_OPTIONS = [
-    ("--per-host", "per_host", "N", "requests in flight per host, all workers together (default 8)"),
-    ("--delay", "delay_seconds", "SECONDS", "delay between two requests to a host (default 0)"),
+    ("--per-host", "per_host", "N", "requests in flight per host, all workers together (default 8; of public hosts 2)"),
+    ("--delay", "delay_seconds", "SECONDS", "delay between two requests to a host (default 0; of public hosts 0.5)"),
     ("--max-pages", "max_pages", "N", "stop after this many pages; a later run with a higher limit resumes"),
     ("--max-depth", "max_depth", "N", "follow links at most this far from a seed, which has depth 0"),
     (
@@ -156,14 +158,14 @@ def run(options: argparse.Namespace) -> int:
 
     check_outputs(options)
     with stdout_for_data():
-        config, warnings, worker_note = make_config(options)
+        config, warnings, host_note, worker_note = make_config(options)
     job_ref = JobRef(config.frontier, config.spec.name)
     prints_items = any(target.name == "-" for target in config.outputs)
     output = RunOutput(config.settings.logging, job=job_ref.job, quiet=options.quiet)
     with output.errors_in_form(options.command_line):
         for warning in warnings:
             output.warn(warning)
-        output.note(f"job {job_ref.job}, frontier {job_ref.shown}")
+        output.note(f"job {job_ref.job}, frontier {job_ref.shown}{host_note}")
         if worker_note:
             output.note(worker_note)
         log_options = {"job": job_ref.job, "quiet": options.quiet, "verbose": options.verbose}
@@ -177,8 +179,21 @@ def run(options: argparse.Namespace) -> int:
     return print_summary(summary, number, job_ref, options, output)
 
 
-def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str], str]:
-    """Return the checked configuration of the crawl, warnings, and why it has so many workers if nobody said."""
+def _note_on_public_hosts(source: CrawlSource, settings: Settings) -> str:
+    """Return what the first line says if a seed is public: its pace, and how to give a contact if there is none."""
+    from skitter.policy.politeness import PUBLIC_PACE, has_own_pace, is_public
+
+    own, agent = getattr(source.instance, "start_urls", ()), settings.fetch.agent
+    seeds = [*source.seeds, *source.sitemaps, *(own if isinstance(own, (list, tuple)) else ())]
+    if not any(is_public(seed) for seed in seeds if isinstance(seed, str)):
+        return ""
+    pace = "" if has_own_pace(settings.politeness) else f"; {PUBLIC_PACE} (--delay or --per-host sets another pace)"
+    has_contact = "://" in agent or "@" in agent
+    return pace if has_contact else f"{pace}; no contact in the user agent (--set contact=URL, or a mail address)"
+
+
+def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str], str, str]:
+    """Return the checked configuration, warnings, what the first line adds, and why there are so many workers."""
     from pathlib import Path
 
     from skitter.app import crawl_config
@@ -217,4 +232,4 @@ def make_config(options: argparse.Namespace) -> tuple[CrawlConfig, list[str], st
         verbosity=-1 if options.quiet else options.verbose,
         actor=cli_actor(),
     )
-    return config, [*source.warnings, *warnings], worker_note
+    return config, [*source.warnings, *warnings], _note_on_public_hosts(source, settings), worker_note

@@ -11,13 +11,13 @@ from skitter.errors import UsageError
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "-o OUTPUT [options]",
+        "[JOB] -o OUTPUT [options]",
         text="Write items that are committed but not yet written to an output, if the process that was writing to it\n"
         "has ended. The output must be one that the job was started with.",
         examples=[
-            ("skitter deliver -o pages.jsonl --job books", "Write the undelivered items of the job books"),
+            ("skitter deliver books -o pages.jsonl", "Write the undelivered items of the job books"),
             (
-                "skitter deliver -o pages.jsonl --stay --frontier redis://127.0.0.1:6379 --job books",
+                "skitter deliver books -o pages.jsonl --stay --frontier redis://127.0.0.1:6379",
                 "Write the items of a running cluster on this machine, until the job ends",
             ),
         ],

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "--job NAME [options]",
+        "JOB [options]",
         text="Delete a job and all its data: its queue, the URLs it has seen, failed requests and undelivered items.\n"
         "This cannot be undone, and is refused while workers are working on the job.",
         examples=[
-            ("skitter drop --job books", "Delete the job books of this folder"),
-            ("skitter drop --job books --frontier redis://127.0.0.1:6379", "Delete a job in Redis"),
+            ("skitter drop books", "Delete the job books of this folder"),
+            ("skitter drop books --frontier redis://127.0.0.1:6379", "Delete a job in Redis"),
         ],
     )
     add_job_options(parser)
@@ -35,7 +35,7 @@ def run(options: argparse.Namespace) -> int:
     from skitter.errors import UsageError
 
     if options.job is None:
-        raise UsageError("which job?", hint="name it with --job NAME; dropping it cannot be undone")
+        raise UsageError("which job?", hint="name it: skitter drop JOB; dropping it cannot be undone")
     job_ref = locate(options)
     dropped = asyncio.run(_drop(job_ref))
     if not dropped:

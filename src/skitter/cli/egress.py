@@ -15,16 +15,16 @@ REDIAL_SECONDS = 120.0
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "--frontier URL --job NAME --listen [HOST:]PORT [options]",
+        "JOB --frontier URL --listen [HOST:]PORT [options]",
         text="Run a proxy for a job on a machine whose address changes. It registers with the job's pool, leaves it\n"
         "before each redial, tests the new address and registers again. Runs until Ctrl-C or SIGTERM.",
         examples=[
             (
-                "skitter egress --frontier redis://10.0.0.2 --job books --listen 10.0.0.9:3128",
+                "skitter egress books --frontier redis://10.0.0.2 --listen 10.0.0.9:3128",
                 "Offer this machine as a proxy",
             ),
             (
-                "skitter egress --frontier redis://10.0.0.2 --job books --listen 3128 --redial ./redial --every 600",
+                "skitter egress books --frontier redis://10.0.0.2 --listen 3128 --redial ./redial --every 600",
                 "Change the address every ten minutes",
             ),
         ],

@@ -11,13 +11,13 @@ from skitter.errors import UsageError
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "-o OUTPUT [--job NAME] [options]",
+        "[JOB] -o OUTPUT [options]",
         "--from SOURCE -o OUTPUT [options]",
         text="Copy the items of a job's outbox, of a results file or of MongoDB to another output. Nothing is removed\n"
         "from the source. An interrupted export starts over.",
         examples=[
             ("skitter export --from books.jsonl -O books.parquet", "Convert a results file"),
-            ("skitter export -o leftover.jsonl --job books", "Copy the undelivered items of a job"),
+            ("skitter export books -o leftover.jsonl", "Copy the undelivered items of a job"),
         ],
     )
     parser.add_argument(

@@ -20,11 +20,11 @@ SHOWN = 50
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "[options]",
+        "[JOB] [options]",
         text="List the requests that failed for good, with the reasons. With -v, tracebacks are shown too.",
         examples=[
-            ("skitter failed --job books", "List the failed requests of the job books"),
-            ("skitter failed --job books --class timeout --json", "Print those that timed out as JSON lines"),
+            ("skitter failed books", "List the failed requests of the job books"),
+            ("skitter failed books --class timeout --json", "Print those that timed out as JSON lines"),
         ],
     )
     parser.add_argument("--class", dest="error_class", default="", metavar="CLASS", help="only this error class")

@@ -17,12 +17,12 @@ SHOWN = 50
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "[--repair] [options]",
+        "[JOB] [--repair] [options]",
         text="Compare all stored data of a job: counts, queues, leases, hosts, items and sequences. The job\n"
         "may be running. The exit code is 1 if something is wrong.",
         examples=[
-            ("skitter fsck --job books", "Check a job"),
-            ("skitter fsck --repair --frontier redis://127.0.0.1:6379 --job books", "Repair a paused job in Redis"),
+            ("skitter fsck books", "Check a job"),
+            ("skitter fsck books --repair --frontier redis://127.0.0.1:6379", "Repair a paused job in Redis"),
         ],
     )
     parser.add_argument(

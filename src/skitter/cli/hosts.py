@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
-from skitter.errors import UsageError, did_you_mean
+from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options, check_action
+from skitter.errors import UsageError
 
 if TYPE_CHECKING:
     from skitter.cli.job_ref import JobRef
@@ -26,13 +26,14 @@ _DONE = {
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "[ACTION] [HOST] [options]",
+        "[JOB] [ACTION] [HOST] [options]",
         text="List the hosts of a job with their queues and states, or pause, resume or give up one for all workers.",
         examples=[
-            ("skitter hosts --job books --state paused", "List the hosts that an operator has paused"),
-            ("skitter hosts pause http://127.0.0.1:8600 --job books", "Send no requests to a host until resume"),
+            ("skitter hosts books --state paused", "List the hosts that an operator has paused"),
+            ("skitter hosts books pause http://127.0.0.1:8600", "Send no requests to a host until resume"),
         ],
     )
+    add_job_options(parser, ACTIONS)
     parser.add_argument(
         "action", nargs="?", default="list", metavar="ACTION", help=f"{', '.join(ACTIONS)} (default: list)"
     )
@@ -49,7 +50,6 @@ def configure(parser: Parser) -> None:
         metavar="STATE",
         help=f"list: {', '.join(STATES)} (default: all); deep lists the longest queues",
     )
-    add_job_options(parser)
     add_verbosity_options(parser)
 
 
@@ -64,9 +64,7 @@ def run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     """UsageError for what does not belong to the action: none is silently ignored."""
     action = options.action
-    if action not in ACTIONS:
-        hint = did_you_mean(action, ACTIONS) or f"one of {', '.join(ACTIONS)}"
-        raise UsageError(f"no such action: hosts {action}", hint=hint)
+    check_action(action, ACTIONS, "hosts")
     if action == "list" and options.host:
         raise UsageError("not for hosts list: HOST", hint="skitter hosts --help")
     if action != "list" and options.state:

@@ -28,7 +28,6 @@ def configure(parser: Parser) -> None:
             ("skitter items --from books.jsonl -n 10 --json", "Look at a results file"),
         ],
     )
-    parser.add_argument("name", nargs="?", metavar="JOB", help="the job, as with --job")
     parser.add_argument(
         "--from",
         dest="file",
@@ -51,15 +50,12 @@ def run(options: argparse.Namespace) -> int:
     from skitter.cli.output import print_json
     from skitter.cli.settings_layers import sink_password
 
-    if options.name is not None and options.job not in (None, options.name):
-        raise UsageError(f"two different jobs: {options.name} and {options.job}", hint="name one of them")
     if options.sample < 0 or options.most < 1:
         raise UsageError("not a number of items", hint="-n takes 0 or more, --most 1 or more")
     job, amounts = "", {"sample": options.sample, "most": options.most}
     if options.file is not None:
         look = preview_file(options.file, password=sink_password(os.environ), **amounts)
     else:
-        options.job = options.job or options.name
         job_ref = locate(options)
         job, look = job_ref.job, asyncio.run(preview_job(job_ref.frontier, job_ref.job, **amounts))
     if options.json:

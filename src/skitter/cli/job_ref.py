@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from skitter.app.frontiers import default_frontier, local_frontiers
 from skitter.errors import UsageError, did_you_mean
 from skitter.model.job_name import check_job_name
 from skitter.model.secrets import shown_frontier
@@ -53,8 +54,14 @@ class JobRef(NamedTuple):
         return shown_frontier(self.frontier)
 
     def command(self, name: str, *words: str) -> str:
-        """Return a command about this job that can be pasted into a shell."""
-        return shlex.join([*program_words(), name, *words, "--frontier", self.shown, "--job", self.job])
+        """Return the shortest command about this job that works in this folder, to be pasted into a shell."""
+        if self.frontier == default_frontier(self.job):
+            place, is_found = [], _names() == [self.job]
+        else:
+            place, is_found = ["--frontier", self.shown], _name_of_file(self.frontier) == self.job
+        # A word that ends so is the file of a spider.
+        job = [] if is_found else ["--job", self.job] if self.job.endswith(".py") else [self.job]
+        return shlex.join([*program_words(), name, *job, *words, *place])
 
 
 def locate(options: argparse.Namespace, *, must_exist: bool = True) -> JobRef:
@@ -66,38 +73,36 @@ def locate(options: argparse.Namespace, *, must_exist: bool = True) -> JobRef:
         )
     if job is not None:
         check_job_name(job)
-        return JobRef(frontier, job) if frontier is not None else _by_name(job, must_exist)
+        instead = getattr(options, "instead_of_job", ())
+        return JobRef(frontier, job) if frontier is not None else _by_name(job, must_exist, instead)
     if frontier is not None:
-        # As .skitter/NAME.db has it.
-        name = Path(frontier.partition(":")[2]).stem if frontier.startswith("sqlite:") else ""
-        if not name:
-            raise UsageError("which job?", hint="name it with --job NAME")
-        return JobRef(frontier, name)
-    return _the_only_one()
+        if name := _name_of_file(frontier):
+            return JobRef(frontier, name)
+    elif len(names := _names()) == 1:
+        return JobRef(default_frontier(names[0]), names[0])
+    raise which_job(options)
 
 
-def _by_name(job: str, must_exist: bool) -> JobRef:
-    from skitter.app import default_frontier
+def which_job(options: argparse.Namespace) -> UsageError:
+    """Return the error for a command that does not say which job it means."""
+    here = f"; {_listed()}; --frontier URL names another store" if options.frontier is None else ""
+    return UsageError("which job?", hint=f"name it: {shlex.join(options.command_line[:2])} JOB{here}")
 
-    frontier = default_frontier(job)
+
+def _by_name(job: str, must_exist: bool, actions: Sequence[str]) -> JobRef:
     if must_exist and job not in _names():
-        near = did_you_mean(job, _names())
-        raise UsageError(f"no such job here: {job}", hint=near or f"{_listed()}; --frontier URL names another store")
-    return JobRef(frontier, job)
+        what = "neither a job here nor an action" if actions else "no such job here"
+        hint = did_you_mean(job, [*_names(), *actions]) or f"{_listed()}; --frontier URL names another store"
+        raise UsageError(f"{what}: {job}", hint=hint)
+    return JobRef(default_frontier(job), job)
 
 
-def _the_only_one() -> JobRef:
-    from skitter.app import default_frontier
-
-    names = _names()
-    if len(names) != 1:
-        raise UsageError("which job?", hint=f"name it with --job NAME, or --frontier URL and --job NAME; {_listed()}")
-    return JobRef(default_frontier(names[0]), names[0])
+def _name_of_file(frontier: str) -> str:
+    """Return the job that a file of SQLite is named after, as ``.skitter/NAME.db`` is; empty for another frontier."""
+    return Path(frontier.partition(":")[2]).stem if frontier.startswith("sqlite:") else ""
 
 
 def _names() -> list[str]:
-    from skitter.app.frontiers import local_frontiers
-
     return sorted(Path(url.partition(":")[2]).stem for url in local_frontiers())
 
 

@@ -47,7 +47,7 @@ def run(options: argparse.Namespace) -> int:
     if rows := [(clean(one.name) or "-", clean(one.reference), clean(one.about)) for one in listing.spiders]:
         print("\n".join(table(rows)))
     elif not listing.broken:
-        note("no spiders found; skitter new project NAME URL creates a project with one")
+        note("no spiders found; skitter new NAME URL creates a project with one")
     for broken in listing.broken:
         note(f"warning: cannot be read: {clean(broken.file)}: {clean(broken.problem)}")
     return FAILED if listing.broken else 0

@@ -35,6 +35,7 @@ from skitter.cli.terminal_text import (
 )
 from skitter.cli.throughput import ASCII_BLOCKS, BLOCKS, Throughput
 from skitter.model.job import FailedRequest, HostSeen, Report, State
+from skitter.policy.politeness import PUBLIC_PACE, is_public
 
 REDRAW_SECONDS = 0.25
 SIDE_BY_SIDE_COLUMNS = 130
@@ -150,6 +151,9 @@ def frame(
     """Return the lines of the display, the most important first, cut to ``height``."""
     lines = [_headline(report, elapsed_seconds), _speed(throughput, width, blocks)]
     lines += _progress(report, throughput.pages_per_second, width, blocks)
+    own = (report.job.spec.settings.get(name) for name in ("delay_seconds", "per_host", "target_concurrency"))
+    if all(value is None for value in own) and any(is_public(host.key) for host in report.hosts):
+        lines.append(Text.assemble(_label("pace"), PUBLIC_PACE))
     is_large = height + 1 >= LARGE_LINES
     hosts = report.hosts[: MANY_HOSTS if is_large else FEW_HOSTS]
     newest = failures[:MANY_FAILURES] if is_large else ()

@@ -16,13 +16,13 @@ LEVELS = ("debug", "info", "notice", "warning", "error")
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "[options]",
+        "[JOB] [options]",
         text="Print the events of a job on all its nodes, oldest first: from the stream that the nodes publish to, or\n"
         "from the frontier, which has states, workers and the newest failures.",
         examples=[
-            ("skitter logs --job books --follow", "Follow the job books"),
+            ("skitter logs books --follow", "Follow the job books"),
             (
-                "skitter logs --job books --events kafka://127.0.0.1/#events --since 1h --level warning",
+                "skitter logs books --events kafka://127.0.0.1/#events --since 1h --level warning",
                 "Print the warnings and errors of the last hour",
             ),
         ],
@@ -54,6 +54,7 @@ def configure(parser: Parser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    from skitter.cli.job_ref import which_job
     from skitter.cli.output import note
     from skitter.model.secrets import shown_url
 
@@ -62,9 +63,7 @@ def run(options: argparse.Namespace) -> int:
     url = options.events or _configured_stream()
     if url:
         if not options.job:
-            from skitter.errors import UsageError
-
-            raise UsageError("which job?", hint="name it with --job NAME")
+            raise which_job(options)
         note(f"from the stream of events: {shown_url(url)}")
         _print_stream(url, options, since, shows)
     else:
@@ -114,6 +113,7 @@ def _print(record: Record, options: argparse.Namespace) -> None:
 
     from skitter.cli.terminal_text import clean
     from skitter.observe.clean_text import clean_json
+    from skitter.observe.log_lines import with_origin
 
     if options.json:
         print(clean_json(msgspec.json.encode(record).decode()), flush=True)
@@ -122,9 +122,8 @@ def _print(record: Record, options: argparse.Namespace) -> None:
     def text(name: str) -> str:
         return clean(str(record.get(name, "")))
 
-    who = " ".join(f"{name}={text(name)}" for name in ("node", "worker") if record.get(name))
-    said = f"{text('time')} {text('level'):<7} {text('event')}: {text('message')}"
-    print(f"{said} ({who})" if who else said, flush=True)
+    message = with_origin(text("message"), "", text("node"), text("worker"))
+    print(f"{text('time')} {text('level'):<7} {text('event')}: {message}", flush=True)
 
 
 def _filter(options: argparse.Namespace) -> Callable[[Record], bool]:

@@ -9,12 +9,12 @@ from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "[options]",
+        "[JOB] [options]",
         text="Start no new requests of a job until resume. Requests in flight end; the workers wait.",
         examples=[
-            ("skitter pause --job books", "Pause a job of this folder"),
+            ("skitter pause books", "Pause a job of this folder"),
             (
-                "skitter pause --frontier redis://127.0.0.1:6379 --job books",
+                "skitter pause books --frontier redis://127.0.0.1:6379",
                 "Pause a job in Redis, for all its workers",
             ),
         ],

@@ -18,7 +18,7 @@ _OPTIONS = {
     "hosts": "hosts that the pages are spread over (default 1000)",
     "urls-per-page": "distinct URLs seen per crawled page (default 1.5)",
     "url-bytes": "average length of a URL (default 70)",
-    "delay-seconds": "delay between two requests to a host (default 1; 0: none)",
+    "delay-seconds": "delay between two requests to a host (default 0.5, the one of public hosts; 0: none)",
     "latency-seconds": "time from a request to the end of its response (default 0.5)",
     "concurrency": "requests in flight per worker (default 64)",
     "node-cores": "cores per machine (default 8)",

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
-from skitter.errors import UsageError, did_you_mean
+from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options, check_action
+from skitter.errors import UsageError
 
 if TYPE_CHECKING:
     from skitter.app.proxy_test import ProxyTest
@@ -20,14 +20,15 @@ BAN_SECONDS = 3600.0
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "[ACTION] [PROXY] [options]",
+        "[JOB] [ACTION] [PROXY] [options]",
         text="List the proxies of a job's pool with their state and figures, test them from this machine, or ban and\n"
         "unban one for all workers.",
         examples=[
-            ("skitter proxies --job books", "List the proxies of a job"),
-            ("skitter proxies test --url http://127.0.0.1:8600/ --job books", "Fetch a page through each proxy"),
+            ("skitter proxies books", "List the proxies of a job"),
+            ("skitter proxies books test --url http://127.0.0.1:8600/", "Fetch a page through each proxy"),
         ],
     )
+    add_job_options(parser, ACTIONS)
     parser.add_argument(
         "action", nargs="?", default="list", metavar="ACTION", help=f"{', '.join(ACTIONS)} (default: list)"
     )
@@ -43,7 +44,6 @@ def configure(parser: Parser) -> None:
     parser.group("Actions").add_argument(
         "--url", default="", metavar="URL", help="test: fetch this page (default: the first seed of the job)"
     )
-    add_job_options(parser)
     add_verbosity_options(parser)
 
 
@@ -66,9 +66,7 @@ async def _proxies(frontier: Frontier) -> list[ProxySeen]:
 def _check(options: argparse.Namespace) -> None:
     """UsageError for what does not belong to the action: none is silently ignored."""
     action = options.action
-    if action not in ACTIONS:
-        hint = did_you_mean(action, ACTIONS) or f"one of {', '.join(ACTIONS)}"
-        raise UsageError(f"no such action: proxies {action}", hint=hint)
+    check_action(action, ACTIONS, "proxies")
     bans = action in ("ban", "unban")
     wrong = {"--host": bool(options.host) and not bans, "--seconds": options.seconds is not None and action != "ban"}
     wrong |= {"--url": bool(options.url) and action != "test", "PROXY": bool(options.proxy) and action == "list"}
@@ -142,7 +140,7 @@ def _test(options: argparse.Namespace, job_ref: JobRef) -> int:
         url = options.url or next(iter(job.spec.seeds), "")
         if not url:
             raise UsageError(
-                f"no page to fetch: proxies test --job {job_ref.job}", hint="the job has no seeds: give --url URL"
+                f"no page to fetch: proxies {job_ref.job} test", hint="the job has no seeds: give --url URL"
             )
         return await run_proxy_tests(proxies, url, job_settings(job, {}).fetch)
 

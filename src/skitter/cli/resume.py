@@ -9,12 +9,12 @@ from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "[options]",
+        "[JOB] [options]",
         text="Continue a job after pause or stop. A job that has reached its max_pages stays stopped: run its crawl\n"
         "again with a higher --max-pages.",
         examples=[
-            ("skitter resume --job books", "Continue a job of this folder"),
-            ("skitter resume --frontier redis://127.0.0.1:6379 --job books", "Continue a job in Redis"),
+            ("skitter resume books", "Continue a job of this folder"),
+            ("skitter resume books --frontier redis://127.0.0.1:6379", "Continue a job in Redis"),
         ],
     )
     add_job_options(parser)

@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "[URL...] [options]",
+        "[JOB] [URL...] [options]",
         text="Queue failed requests again, with a new set of attempts: all of them, those of one class, or the given\n"
         "URLs. A finished job is reopened.",
         examples=[
-            ("skitter retry --class timeout --job books", "Queue the requests that timed out again"),
-            ("skitter retry http://127.0.0.1:8600/errors/flaky --job books", "Queue one URL again"),
+            ("skitter retry books --class timeout", "Queue the requests that timed out again"),
+            ("skitter retry books http://127.0.0.1:8600/errors/flaky", "Queue one URL again"),
         ],
     )
+    add_job_options(parser)
     parser.add_argument("urls", nargs="*", metavar="URL", help="failed URLs (default: all)")
     parser.add_argument("--class", dest="error_class", default="", metavar="CLASS", help="only this error class")
-    add_job_options(parser)
     add_verbosity_options(parser)
 
 

@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from skitter.cli.arguments import Parser, add_frontier_option, add_verbosity_options, whole
-from skitter.errors import UsageError, did_you_mean
+from skitter.cli.arguments import Parser, add_frontier_option, add_verbosity_options, check_action, whole
+from skitter.errors import UsageError
 
 if TYPE_CHECKING:
     from skitter.app.schedules import Schedules, ScheduleView
@@ -112,10 +112,7 @@ async def _run(options: argparse.Namespace) -> int:
 def _check_options(options: argparse.Namespace) -> None:
     """UsageError for options that do not belong to the action: none is silently ignored."""
     action = options.action
-    if action not in ACTIONS:
-        raise UsageError(
-            f"no such action: schedule {action}", hint=did_you_mean(action, ACTIONS) or f"one of {', '.join(ACTIONS)}"
-        )
+    check_action(action, ACTIONS, "schedule")
     if action == "list" and options.name is not None:
         raise UsageError(f"unexpected argument: {options.name}", hint=f"skitter schedule show {options.name}")
     if action != "list" and options.name is None:

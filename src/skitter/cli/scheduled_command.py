@@ -114,7 +114,7 @@ def _checked_job(name: str, options: argparse.Namespace, frontier: str) -> str:
     if options.frontier is None and frontier:
         options.frontier = frontier
     with stdout_for_data():
-        config, _, _ = make_config(options)
+        config, *_ = make_config(options)
     if not is_shared(config.frontier):
         raise UsageError(f"exists inside one process only: {config.frontier}", hint="use sqlite:PATH or redis://…")
     if name == "submit":

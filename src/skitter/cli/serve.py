@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skitter.cli.arguments import Parser, host_and_port
 from skitter.errors import ExtraMissingError
 
 if TYPE_CHECKING:
+    from skitter.cli.settings_layers import Project
     from skitter.settings import Run
     from skitter.web.server import ServerConfig
 
@@ -34,7 +36,8 @@ def configure(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="[NAME=]URL",
-        help="a store to serve: sqlite:PATH or redis://HOST:PORT (repeatable; default: the jobs of .skitter)",
+        help="a store to serve, any but memory:, such as sqlite:PATH or redis://HOST:PORT (repeatable; default: the"
+        " jobs of .skitter)",
     )
     parser.group("Server").add_argument(
         "--bind",
@@ -61,6 +64,11 @@ def configure(parser: Parser) -> None:
         metavar="ADDRESS",
         help="address or network of a reverse proxy whose X-Forwarded headers are trusted (repeatable)",
     )
+    parser.group("Access and TLS").add_argument(
+        "--allow-submit",
+        action="store_true",
+        help='take jobs and URLs from operators, not only from admins: [remote] allow = ["submit"] of skitter.toml',
+    )
     parser.group("Server").add_argument("--open", action="store_true", help="open the dashboard in a browser")
     parser.group("Access and TLS").add_argument(
         "--tls-cert", default="", metavar="FILE", help="TLS certificate with its chain"
@@ -85,6 +93,7 @@ def run(options: argparse.Namespace) -> int:
     from skitter.cli.event_log import event_log_lines
     from skitter.cli.exit_codes import of_signal
     from skitter.cli.run_node import run_loop
+    from skitter.cli.settings_layers import read_project
     from skitter.settings import Logging
 
     try:
@@ -92,6 +101,7 @@ def run(options: argparse.Namespace) -> int:
         from skitter.web.users import DEFAULT_FILE
     except ImportError as error:
         raise ExtraMissingError("skitter serve", "http") from error
+    project = read_project(Path.cwd())
     host, port = host_and_port(options.bind, option="--bind", example=DEFAULT_BIND)
     config = ServerConfig(
         frontiers=tuple(options.frontier),
@@ -103,7 +113,8 @@ def run(options: argparse.Namespace) -> int:
         tls_cert=options.tls_cert,
         tls_key=options.tls_key,
         client_ca=options.client_ca,
-        run=_alerts(),
+        allow=frozenset((*project.allow, *(["submit"] if options.allow_submit else []))),
+        run=_alerts(project),
     )
     settings = Logging(log_file=options.log, log_format=options.log_format)
     with event_log_lines(settings, None, job="", verbose=options.verbose):
@@ -112,15 +123,13 @@ def run(options: argparse.Namespace) -> int:
     return 0 if number == signal.SIGTERM else of_signal(number)
 
 
-def _alerts() -> Run:
-    """The alerts of the project file; no other setting of it is for a master."""
+def _alerts(project: Project) -> Run:
+    """The alerts of the project file; no setting of it is for a master."""
     import os
-    from pathlib import Path
 
     from skitter.cli import settings_layers
     from skitter.settings import Run
 
-    project = settings_layers.read_project(Path.cwd())
     if not project.alerts[1]:
         return Run()
     own = settings_layers.collect_run(project=project, environment=os.environ, config=None, overrides=())

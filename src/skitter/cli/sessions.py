@@ -6,36 +6,32 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
+from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options, check_action
 from skitter.errors import UsageError
 
 if TYPE_CHECKING:
     from skitter.model.session import SessionSeen
 
+ACTIONS = ("list", "export", "import")
 UNNAMED = "(the job's own)"
 
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "[list] [options]",
-        "export|import FILE [--session NAME] [options]",
+        "[JOB] [list] [options]",
+        "[JOB] export|import FILE [--session NAME] [options]",
         text="List the sessions of a job and the number of their cookies; write the cookies of a session to a\n"
         "new private file, or read them from one.",
         examples=[
-            ("skitter sessions --job books", "List the sessions of a job"),
+            ("skitter sessions books", "List the sessions of a job"),
             (
-                "skitter sessions import cookies.txt --session demo --job books",
+                "skitter sessions books import cookies.txt --session demo",
                 "Use the cookies of a browser in the session demo",
             ),
         ],
     )
-    parser.add_argument(
-        "action",
-        nargs="?",
-        choices=("list", "export", "import"),
-        default="list",
-        help="list (default), export or import",
-    )
+    add_job_options(parser, ACTIONS)
+    parser.add_argument("action", nargs="?", default="list", metavar="ACTION", help="list (default), export or import")
     parser.add_argument(
         "file",
         nargs="?",
@@ -45,7 +41,6 @@ def configure(parser: Parser) -> None:
     parser.group("Actions").add_argument(
         "--session", metavar="NAME", default="", help="export, import: this session (default: the job's own)"
     )
-    add_job_options(parser)
     add_verbosity_options(parser)
 
 
@@ -54,6 +49,7 @@ def run(options: argparse.Namespace) -> int:
     from skitter.cli.output import note, print_json
     from skitter.model.session import is_session_name
 
+    check_action(options.action, ACTIONS, "sessions")
     if (options.file is None) != (options.action == "list"):
         wanted = "no FILE" if options.action == "list" else "a FILE"
         raise UsageError(

@@ -14,19 +14,19 @@ if TYPE_CHECKING:
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "KEY=VALUE... [options]",
+        "[JOB] KEY=VALUE... [options]",
         text="Change delays, limits and budgets of a running job, for all its workers. If one setting cannot be\n"
         "changed, none is.",
         examples=[
-            ("skitter set delay_seconds=2 per_host=1 --job books", "Slow a job down"),
+            ("skitter set books delay_seconds=2 per_host=1", "Slow a job down"),
             (
-                "skitter set max_pages=none --frontier redis://127.0.0.1:6379 --job books",
+                "skitter set books max_pages=none --frontier redis://127.0.0.1:6379",
                 "Remove the page limit of a job in Redis",
             ),
         ],
     )
-    parser.add_argument("settings", nargs="+", metavar="KEY=VALUE", help="e.g. delay_seconds=2 or max_pages=none")
     add_job_options(parser)
+    parser.add_argument("settings", nargs="+", metavar="KEY=VALUE", help="e.g. delay_seconds=2 or max_pages=none")
     add_verbosity_options(parser)
 
 

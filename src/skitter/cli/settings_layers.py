@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from skitter.cli.arguments import TOKEN_VARIABLE, Override
 from skitter.errors import SettingsError, did_you_mean
+from skitter.model.capability import MEANINGS
 from skitter.model.schedule import SCHEDULE_VARIABLE
 from skitter.settings import ALERTS, CREDENTIALS, Settings
 from skitter.spiders.crawlo_config import crawlo_names, values_of_config
@@ -37,6 +38,8 @@ class Project(NamedTuple):
     """The file that has credential tables, and the tables: they say where the secrets are."""
     alerts: tuple[str, Sequence[Any]] = ("", ())
     """The file that has alert tables, and the tables."""
+    allow: Sequence[str] = ()
+    """The words of ``allow`` in ``[remote]``, for ``skitter serve``."""
 
 
 class Origin(NamedTuple):
@@ -70,18 +73,21 @@ def read_project(folder: Path) -> Project:
     values: dict[str, Any] = {}
     spider_paths: Any = list(DEFAULT_SPIDER_PATHS)
     tables: dict[str, Any] = {name: [] for name in ("sink", "schedule", CREDENTIALS, "alert")}
+    allow: Sequence[str] = ()
     groups = Settings.__struct_fields__
     for name, value in table.items():
         if name == "spiders":
             spider_paths = [value] if isinstance(value, str) else value
         elif name in tables:
             tables[name] = value
+        elif name == "remote":
+            allow = _read_remote(origin, value)
         elif not isinstance(value, dict):
             values[name] = value
         elif name in groups:
             values |= value
         else:
-            hint = did_you_mean(name, groups) or f"tables: {', '.join(groups)}"
+            hint = did_you_mean(name, (*groups, "remote")) or f"tables: {', '.join(groups)}"
             raise SettingsError(f"unknown table in {origin}: {name}", hint=hint)
     if not isinstance(spider_paths, list) or not all(isinstance(place, str) for place in spider_paths):
         raise SettingsError(
@@ -99,7 +105,18 @@ def read_project(folder: Path) -> Project:
         schedules=(origin, tables["schedule"]),
         credentials=(f"[[{CREDENTIALS}]] of {origin}", tables[CREDENTIALS]),
         alerts=(origin, tables["alert"]),
+        allow=allow,
     )
+
+
+def _read_remote(origin: str, table: Any) -> Sequence[str]:
+    """Return the words of ``allow``; SettingsError for an unknown one, which would allow nothing in silence."""
+    words = table.get("allow", []) if isinstance(table, dict) and set(table) <= {"allow"} else None
+    wrong = [word for word in words if word not in [*MEANINGS]] if isinstance(words, list) else [table]
+    if wrong:
+        hint = did_you_mean(str(wrong[0]), MEANINGS) or f'as in allow = ["submit"]; words: {", ".join(MEANINGS)}'
+        raise SettingsError(f"bad value in [remote] of {origin}: {wrong[0]!r}", hint=hint)
+    return words or []
 
 
 def collect(

@@ -23,12 +23,12 @@ MAX_WORKERS = 20
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "[options]",
+        "[JOB] [options]",
         text="Show the state of a job at one instant: counts, speed, workers, outputs, hosts and errors.",
         examples=[
-            ("skitter status --job books --watch", "Watch a job of this folder"),
+            ("skitter status books --watch", "Watch a job of this folder"),
             (
-                "skitter status --frontier redis://127.0.0.1:6379 --job books --json",
+                "skitter status books --frontier redis://127.0.0.1:6379 --json",
                 "Print the state of a job in Redis as JSON",
             ),
         ],
@@ -94,6 +94,7 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
     """Format a status for a terminal of this width; None: no limit."""
     from skitter.cli.summary import seeding_line
     from skitter.cli.terminal_text import by_class, clean, clean_block, count, number, size, table
+    from skitter.model.counters import EMPTY_SITEMAP
 
     tally = status.tally
     lines = [
@@ -135,9 +136,10 @@ def as_text(status: StatusView, now: float, *, verbose: bool = False, width: int
         dropped = (f"{clean(name)} {number(n)}" for name, n in by_class(status.dropped))
         lines.append("items dropped: " + ", ".join(dropped))
     lines += _hooks(status)
-    for kind, words in (("outside:", "links not followed: "), ("withheld:", "items withheld: ")):
+    kinds = {"outside:": "links not followed", "withheld:": "items withheld", EMPTY_SITEMAP: "empty sitemaps"}
+    for kind, words in kinds.items():
         if rules := {name.removeprefix(kind): n for name, n in tally.items() if name.startswith(kind) and n}:
-            lines.append(words + ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(rules)))
+            lines.append(f"{words}: " + ", ".join(f"{clean(name)} {number(n)}" for name, n in by_class(rules)))
     lines += _callbacks(status)
     lines += _workers(status, now, None if verbose else MAX_WORKERS, width)
     lines += _hosts("slow hosts", status.hosts, width)

@@ -9,12 +9,12 @@ from skitter.cli.arguments import Parser, add_job_options, add_verbosity_options
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "[options]",
+        "[JOB] [options]",
         text="Let the requests in flight end, then stop the job and its workers. The same crawl resumes it.",
         examples=[
-            ("skitter stop --job books", "Stop a job of this folder"),
+            ("skitter stop books", "Stop a job of this folder"),
             (
-                "skitter stop --frontier redis://127.0.0.1:6379 --job books --json",
+                "skitter stop books --frontier redis://127.0.0.1:6379 --json",
                 "Stop a job in Redis, and print its state as JSON",
             ),
         ],

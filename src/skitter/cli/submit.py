@@ -73,7 +73,7 @@ def run(options: argparse.Namespace) -> int:
     from skitter.cli.run_node import run_node
 
     with stdout_for_data():
-        config, warnings, _ = make_config(options)
+        config, warnings, *_ = make_config(options)
     say = (lambda _: None) if options.quiet else note
     for warning in [] if options.quiet else [*warnings, *_lost_passwords(config)]:
         warn(warning)

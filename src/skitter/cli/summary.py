@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from skitter.app import Summary
     from skitter.cli.run_messages import RunOutput
 
+_TO_KEEP = "to keep the items"
+
 
 def print_summary(
     summary: Summary | None, signal_number: int, job_ref: JobRef, options: argparse.Namespace, output: RunOutput
@@ -32,8 +34,9 @@ def print_summary(
     fields = as_json(summary, job_ref)
     if options.json:
         print_json(fields)
-    output.summary(as_text(summary), fields)
-    for step in next_steps(summary, job_ref, options.command_line):
+    steps = next_steps(summary, job_ref, options.command_line)
+    output.summary(as_text(summary, says_kept=not any(step.startswith(_TO_KEEP) for step in steps)), fields)
+    for step in steps:
         output.note(step)
     code = exit_codes.of_summary(summary)
     if summary.seeding_problem:
@@ -41,8 +44,8 @@ def print_summary(
         hint = f"correct the spider and run the same command again; the traceback: {trace}"
         output.error(seeding_line(summary.seeding_problem), hint, code)
     elif code == exit_codes.FAILED:
-        why = f": {summary.no_seed_because}" if summary.no_seed_because else ""
-        output.error(f"no seed was done: {job_ref.job}{why}", reason_hint(summary, job_ref), code)
+        why = summary.no_seed_because or job_ref.job
+        output.error(f"no page was done: {why}", reason_hint(summary, job_ref), code)
     return code
 
 
@@ -59,8 +62,8 @@ def as_json(summary: Summary, job_ref: JobRef) -> dict[str, Any]:
     return fields | {"frontier": job_ref.shown}
 
 
-def as_text(summary: Summary) -> list[str]:
-    """Format the summary as text."""
+def as_text(summary: Summary, *, says_kept: bool = True) -> list[str]:
+    """Format the summary as text. ``says_kept``: whether it says that there was no output, or a next step does."""
     pages, seconds = count(summary.pages, "page"), duration(summary.seconds)
     speed = f"{rate(summary.pages_per_second)} pages/s"
     if summary.begun in ("resumed", "joined"):
@@ -74,7 +77,7 @@ def as_text(summary: Summary) -> list[str]:
     parts = [
         *cached,
         *unchanged,
-        count(summary.items, "item") + _kept(summary),
+        count(summary.items, "item") + (_kept(summary) if says_kept else ""),
         f"{number(summary.failed)} failed",
         f"{number(summary.redirected)} redirected",
         f"{number(summary.excluded)} excluded",
@@ -85,6 +88,9 @@ def as_text(summary: Summary) -> list[str]:
         lines.append(f"  {count(summary.delivered_earlier, 'link')} to pages that earlier runs have delivered")
     if errors := by_class(summary.errors):
         lines.append("  failed by class: " + ", ".join(f"{name} {number(n)}" for name, n in errors))
+    if empty := summary.empty_sitemaps:
+        named = ", ".join(map(clean, sorted(empty)[:3])) + (", …" if len(empty) > 3 else "")
+        lines.append(f"  {count(sum(empty.values()), 'empty sitemap')}: {named}")
     if summary.rejected:
         lines.append(f"  {count(summary.rejected, 'item')} rejected: see the reasons in the rejects file")
     if dropped := by_class(summary.dropped):
@@ -129,9 +135,7 @@ def next_steps(summary: Summary, job_ref: JobRef, again: Sequence[str]) -> list[
     if summary.items and not summary.outputs and again[1] == "crawl":
         # An unfinished run goes on: what its pages have brought so far is not fetched again for an output.
         anew = [] if summary.state == "finished" else ["--fresh"]
-        steps.append(
-            f"to keep the items, crawl again: {_repeated([*again, '-o', 'items.jsonl'])}{' '.join(['', *anew])}"
-        )
+        steps.append(f"{_TO_KEEP}, crawl again: {_repeated([*again, '-o', 'items.jsonl'])}{' '.join(['', *anew])}")
     return steps
 
 

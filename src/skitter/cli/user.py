@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from skitter.cli.arguments import Parser, add_verbosity_options
+from skitter.cli.arguments import Parser, add_verbosity_options, check_action
 from skitter.errors import UsageError, did_you_mean
 
 ACTIONS = ("add", "list", "password", "remove")
@@ -87,9 +87,7 @@ def run(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> None:
     """UsageError for what does not belong to the action: none is silently ignored."""
     action = options.action
-    if action not in ACTIONS:
-        hint = did_you_mean(action, ACTIONS) or f"one of {', '.join(ACTIONS)}"
-        raise UsageError(f"no such action: user {action}", hint=hint)
+    check_action(action, ACTIONS, "user")
     if bool(options.name) == (action == "list"):
         hint = "skitter user list takes none" if options.name else f"skitter user {action} NAME"
         raise UsageError(f"wrong number of names: user {action} {options.name}".rstrip(), hint=hint)

@@ -23,19 +23,19 @@ RULES = {
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "URL [options]",
+        "[JOB] URL [options]",
         text="Explain what a job knows about a URL: queued, in flight, done, failed or excluded, by which rule, and\n"
         "on which page it was found. For a URL that was never seen, the rules are checked again.",
         examples=[
-            ("skitter why http://127.0.0.1:8600/private/ --job books", "Explain why a page was not fetched"),
+            ("skitter why books http://127.0.0.1:8600/private/", "Explain why a page was not fetched"),
             (
-                "skitter why http://127.0.0.1:8600/books/1.html --frontier redis://127.0.0.1:6379 --job books --json",
+                "skitter why books http://127.0.0.1:8600/books/1.html --frontier redis://127.0.0.1:6379 --json",
                 "Print the same as JSON",
             ),
         ],
     )
-    parser.add_argument("url", metavar="URL", nargs="?", default="", help="the URL, as in a page or in the results")
     add_job_options(parser)
+    parser.add_argument("url", metavar="URL", nargs="?", default="", help="the URL, as in a page or in the results")
     add_verbosity_options(parser)
 
 
@@ -45,7 +45,7 @@ def run(options: argparse.Namespace) -> int:
     from skitter.cli.output import print_json
 
     if not options.url:
-        raise UsageError("which URL?", hint="skitter why URL")
+        raise UsageError("which URL?", hint="skitter why [JOB] URL; a URL begins with https:// or http://")
     job_ref = locate(options)
     try:
         view = why_refused(options.url) or ask(job_ref, lambda frontier: why_url(frontier, options.url))

@@ -26,13 +26,13 @@ from skitter.errors import UsageError
 
 def configure(parser: Parser) -> None:
     parser.describe(
-        "[SPIDER] --frontier URL --job NAME [options]",
+        "JOB [SPIDER] --frontier URL [options]",
         "--every-job [--frontier URL] [--name NODE] [options]",
         text="Work on a job until it is finished, together with its other workers. The worker needs the frontier,\n"
         "the name of the job and the spider's code; the settings of the job come with the job.",
         examples=[
             (
-                "skitter worker --frontier redis://127.0.0.1:6379 --job books --workers auto",
+                "skitter worker books --frontier redis://127.0.0.1:6379 --workers auto",
                 "Join the job books with one process per usable core",
             ),
             (
@@ -41,6 +41,7 @@ def configure(parser: Parser) -> None:
             ),
         ],
     )
+    add_job_options(parser)
     parser.add_argument(
         "spider",
         nargs="?",
@@ -48,7 +49,6 @@ def configure(parser: Parser) -> None:
         metavar="SPIDER",
         help="location of the spider on this machine (default: that of the job)",
     )
-    add_job_options(parser)
     parser.group("Job").add_argument(
         "--stay", action="store_true", help="wait for the job to appear, and for new runs after it has finished"
     )

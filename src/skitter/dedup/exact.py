@@ -16,7 +16,7 @@ BYTES_PER_KEY = 160
 
 
 class ExactSet(SeenSet):
-    """Set of all keys in memory. It stores a 64-bit hash of each key and needs about 70 bytes per key."""
+    """Set of all keys in memory. It stores a 64-bit hash of each key."""
 
     def __init__(self, *, secret: bytes | None = None) -> None:
         super().__init__(secret)

@@ -166,7 +166,7 @@ class _RedisSet(SeenSet):
 
 
 class RedisExactSet(_RedisSet):
-    """Set of all keys in Redis. It stores a 64-bit hash of each key and needs nine bytes per key."""
+    """Set of all keys in Redis. It stores a 64-bit hash of each key."""
 
     def __init__(self, url: str, name: str) -> None:
         super().__init__(url, name, "exact", "")

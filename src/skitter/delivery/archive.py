@@ -24,6 +24,12 @@ def archives_here(sinks: Iterable[SinkSeen]) -> list[str]:
     return list(dict.fromkeys(file_name(text, {})[0] for text in written))
 
 
+def is_output_of(sinks: Iterable[SinkSeen], target: str) -> bool:
+    """Whether a job has an output, or on another machine the same archive."""
+    targets, archive = {seen.target for seen in sinks}, archive_of(target)
+    return target in targets or (archive or ("",))[0] in {(archive_of(each) or (None,))[0] for each in targets}
+
+
 def unserved_archives(sinks: Sequence[SinkSeen], *, finished: bool) -> list[str]:
     """This machine's archives that are not complete, and that no process delivers to."""
     seen = {sink.target: sink for sink in sinks}

@@ -20,6 +20,11 @@ from skitter.model.url import absolute
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 _LINKS = frozenset(("a", "area"))
 _NOFOLLOW = frozenset(("nofollow", "ugc", "sponsored"))
+_REFRESH = re.compile(
+    r"[\t\n\f\r ]*+(?=[0-9.])([0-9]*+)[0-9.]*+(?:\Z|(?=[;,\t\n\f\r ])[\t\n\f\r ]*+[;,]?+[\t\n\f\r ]*+"
+    r"(?:url[\t\n\f\r ]*+=[\t\n\f\r ]*+)?+(?:\"([^\"]*+)|'([^']*+)|(.*+)))",
+    re.IGNORECASE | re.DOTALL | re.ASCII,
+)
 
 
 class Hrefs(NamedTuple):
@@ -30,16 +35,19 @@ class Hrefs(NamedTuple):
     href are nofollow."""
     base: str | None
     """Href of the first ``base``."""
+    refreshes: list[tuple[str, str | None]]
+    """Content of each ``meta http-equiv=refresh`` outside ``noscript``, and the base before it."""
 
 
 def read_hrefs(root: LexborNode, codec: str) -> Hrefs:
-    """Read all links and the base in one search: a search of the tree costs as much as reading all its links.
+    """Read all links, refreshes and the base in one search, because a search costs as much as reading all its links.
 
     ``codec`` is the encoding of the page, in which queries are escaped.
     """
     links: dict[str, bool] = {}
     base: str | None = None
-    for node in find(root, "[href]"):
+    refreshes: list[tuple[str, str | None]] = []
+    for node in find(root, "[href], meta[http-equiv=refresh i]:not(noscript *)"):
         tag = node.tag
         if tag in _LINKS:
             # All of them at once: to ask a second time, for ``rel``, costs more than to read what nobody wants.
@@ -54,7 +62,16 @@ def read_hrefs(root: LexborNode, codec: str) -> Hrefs:
                     links[href] = True
         elif tag == "base" and base is None:
             base = node.attributes.get("href")
-    return Hrefs(links if codec == "utf-8" else _all_in_encoding(links, codec), base)
+        elif tag == "meta":
+            refreshes.append((node.attributes.get("content") or "", base))
+    return Hrefs(links if codec == "utf-8" else _all_in_encoding(links, codec), base, refreshes)
+
+
+def read_refresh(content: str) -> tuple[float, str] | None:
+    """Return the seconds and the href of a refresh, by the shared declarative refresh steps of the HTML standard."""
+    if (match := _REFRESH.match(content)) is None:
+        return None
+    return float(match[1] or 0), match[2] or match[3] or match[4] or ""
 
 
 def hrefs_below(node: LexborNode) -> list[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import can_ada
@@ -30,7 +31,8 @@ from skitter.extract.selector import SelectorList, find, select
 from skitter.model.page import Page
 from skitter.model.request import FILE_CALLBACK, FILE_ERRBACK, Links, Request
 from skitter.model.secrets import shown_url
-from skitter.model.url import Joiner, Joins, absolute, refuse_long_host
+from skitter.model.url import Joiner, Joins, absolute, canonical, refuse_long_host
+from skitter.settings import REFRESH_SECONDS
 
 if TYPE_CHECKING:
     from skitter.extract.forms import Form
@@ -60,6 +62,7 @@ class Response:
         "_nofollow",
         "_parsel",
         "_product",
+        "_refresh_seconds",
         "_root",
         "_text",
         "page",
@@ -67,11 +70,17 @@ class Response:
     )
 
     def __init__(
-        self, page: Page, request: Request, joins: Joins | None = None, product: str = DEFAULT_PRODUCT
+        self,
+        page: Page,
+        request: Request,
+        joins: Joins | None = None,
+        product: str = DEFAULT_PRODUCT,
+        refresh_seconds: float | None = REFRESH_SECONDS,
     ) -> None:
         """``joins`` may be shared by the responses of one worker: links that many pages share are joined once.
 
-        ``product`` is the name by which owners speak to this crawler, in lower case.
+        ``product`` is the name by which owners speak to this crawler, in lower case. ``refresh_seconds``: the longest
+        wait of a refresh that counts as a link; None: no refresh does.
         """
         self.page = page
         self._joins = joins
@@ -90,6 +99,7 @@ class Response:
         self._nofollow: list[str] | None = None
         self._directives: Directives | None = None
         self._product = product
+        self._refresh_seconds = refresh_seconds
         self._parsel: dict[str, Any] | None = None
 
     def __repr__(self) -> str:
@@ -174,9 +184,11 @@ class Response:
     def encoding(self) -> str:
         """Name of the Python codec that decodes the body."""
         if self._encoding is None:
-            content_type = self.page.header("content-type") or ""
-            self._encoding = find_encoding(self.page.body, content_type, self.kind)
+            self._encoding = self._find_encoding(self.kind)
         return self._encoding
+
+    def _find_encoding(self, kind: str) -> str:
+        return find_encoding(self.page.body, self.page.header("content-type") or "", kind)
 
     @property
     def text(self) -> str:
@@ -187,7 +199,7 @@ class Response:
 
     def json(self) -> Any:
         """Return the body parsed as JSON; raises ValueError if it is not JSON."""
-        return json.loads(self.text)
+        return json.loads(decode(self.page.body, self._find_encoding("json")))
 
     @property
     def title(self) -> str | None:
@@ -244,7 +256,7 @@ class Response:
         body is not JSON.
 
         Needs the extra ``xpath``."""
-        return xpath.json_query(self.text, query)
+        return xpath.json_query(decode(self.page.body, self._find_encoding("json")), query)
 
     @property
     def flaws(self) -> Counter[str]:
@@ -277,15 +289,15 @@ class Response:
     ) -> Links:
         """Return the absolute URLs of every ``a[href]`` and ``area[href]``, without fragments, each once, in order.
 
-        A callback may yield them as they are, to follow them. ``allow`` and ``deny`` are regular expressions to
-        search for in the URL, ``restrict`` is a CSS selector or an XPath of the regions to search, ``domains``
-        include their subdomains, and ``extensions`` are those of paths (``""`` matches paths without one). Each may be
-        one value or several."""
+        The target of a refresh that waits for at most ``max_refresh_seconds`` comes first. A callback may yield the
+        links as they are, to follow them. ``allow`` and ``deny`` are regular expressions to search for in the URL,
+        ``restrict`` is a CSS selector or an XPath of the regions to search, ``domains`` include their subdomains, and
+        ``extensions`` are those of paths (``""`` matches paths without one). Each may be one value or several."""
         if restrict or not unique:
             found = self._find_links_in(restrict, unique)
         else:
             if self._links is None:
-                self._links = self._find_links() if self.kind != "other" else []
+                self._links = self._find_links()
             found = self._links
         if allow or deny or domains or extensions:
             return Links(filter(link_filter(allow, deny, domains, extensions), found))
@@ -438,12 +450,26 @@ class Response:
         return self._hrefs
 
     def _find_links(self) -> list[str]:
-        hrefs = self._read_hrefs().links
-        return list(dict.fromkeys(self._joined().all(hrefs)))
+        hrefs = self._read_hrefs().links if self.kind != "other" else {}
+        return list(dict.fromkeys(self._find_refresh() + self._joined().all(hrefs)))
+
+    def _find_refresh(self) -> list[str]:
+        """Return the target of the page's refresh, or nothing. As in browsers, the first valid refresh counts."""
+        refreshes = [] if self.kind == "other" else self._read_hrefs().refreshes
+        if (header := self.page.header("refresh")) is not None:
+            refreshes = [(header, None), *refreshes]
+        for content, base in refreshes:
+            if self._refresh_seconds is not None and (refresh := links.read_refresh(content)) is not None:
+                seconds, href = refresh
+                with suppress(UrlError):
+                    url = absolute(links.in_encoding(href, self.encoding), links.base_url(self.page.url, base))
+                    is_other = href != "" and canonical(url) != canonical(self.page.url)
+                    return [url] if is_other and seconds <= self._refresh_seconds else []
+        return []
 
     def _find_links_in(self, restrict: Texts, unique: bool) -> list[str]:
         if self.kind == "other":
-            return []
+            return self._find_refresh() if not restrict else []
         hrefs: list[str] = []
         for selector in regions(restrict):
             if is_xpath(selector):
@@ -451,7 +477,7 @@ class Response:
             else:
                 hrefs += links.hrefs_in(select(self._tree(), selector, marked=False))
         if not restrict:
-            hrefs = links.hrefs_below(self._tree())
+            hrefs = self._find_refresh() + links.hrefs_below(self._tree())
         if unique:
             hrefs = list(dict.fromkeys(hrefs))
         found = self._joined().all([links.in_encoding(href, self.encoding) for href in hrefs])
@@ -464,10 +490,11 @@ class Response:
         # Not with ``_joined``, which counts what is wrong with them: that is for ``links``.
         join = Joiner(self._base(), self._joins)
         barred = dict.fromkeys(join.all([href for href, is_followed in hrefs.items() if not is_followed]))
-        if len(self.links()) == len(hrefs):
+        refresh = self._find_refresh()
+        if not refresh and len(self.links()) == len(hrefs):
             # Each leads to a page of its own.
             return list(barred)
-        followed = set(join.all([href for href, is_followed in hrefs.items() if is_followed]))
+        followed = {*refresh, *join.all([href for href, is_followed in hrefs.items() if is_followed])}
         return [url for url in barred if url not in followed]
 
     def _absolute(self, href: str) -> str | None:

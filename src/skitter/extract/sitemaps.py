@@ -40,7 +40,10 @@ _FEW_ATTRIBUTES = 8
 _GZIP = b"\x1f\x8b"
 _MARKS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 _ROOTS = frozenset(("urlset", "sitemapindex", "rss", "RDF", "feed"))
-_LISTED = {("url", "loc"): False, ("sitemap", "loc"): True, ("item", "link"): False}
+_GUID = ("item", "guid")
+_SPARE = {("urlset", "url"): False, ("sitemapindex", "sitemap"): True, _GUID: False}
+"""Text that counts if it is an absolute URL: of entries without a ``loc``, and the guid of items without a ``link``."""
+_LISTED = {("url", "loc"): False, ("sitemap", "loc"): True, ("item", "link"): False, **_SPARE}
 """Where the text of an element is a URL, and whether that is of another sitemap."""
 
 
@@ -64,6 +67,8 @@ def listed_in_pieces(body: bytes) -> Iterator[list[Listed]]:
         left -= len(entries)
         if left < 0:
             raise SitemapError("too_many", f"more than {MAX_SITEMAP_URLS} URLs in one sitemap")
+    if left == MAX_SITEMAP_URLS:
+        raise SitemapError("empty", "the sitemap lists nothing")
 
 
 def _entries(pieces: Iterator[bytes]) -> Iterator[list[Listed]]:
@@ -167,6 +172,8 @@ class _Reader:
         self._stack: list[tuple[str, str]] = []
         self._text: list[str] | None = None
         self._length = 0
+        self._guid: str | None = None
+        """The guid of the current item of a feed, which may yet have a link; None: it has one, or there is no item."""
         self._fed = 0
         self._elements = 0
         self._parser = parser = expat.ParserCreate()
@@ -206,10 +213,16 @@ class _Reader:
             raise SitemapError("broken", f"a sitemap with more than {_MAX_NESTING} nested elements")
         parent = self._stack[-1] if self._stack else ("", "")
         self._stack.append((prefix, local))
+        place = parent[1], local
+        if local == "item":
+            self._guid = ""
+        # The own text of an entry ends here.
+        self._take(" ")
+        is_label = place == _GUID and attributes.get("isPermaLink", "").strip().lower() == "false"
         # An <image:loc> inside <image:image> is not a page.
-        if (parent[1], local) in _LISTED and parent[0] == prefix:
+        if place in _LISTED and parent[0] == prefix and not is_label:
             self._text, self._length = [], 0
-        elif (parent[1], local) == ("entry", "link"):
+        elif place == ("entry", "link"):
             href = attributes.get("href", "").strip()
             if href and attributes.get("rel", "alternate") == "alternate":
                 self._found.append(Listed(href))
@@ -223,11 +236,18 @@ class _Reader:
 
     def _end(self, _name: str) -> None:
         _, local = self._stack.pop()
-        if self._text is not None and self._stack and (self._stack[-1][1], local) in _LISTED:
-            url = "".join(self._text).strip()
-            self._text = None
-            if url:
-                self._found.append(Listed(url, _LISTED[self._stack[-1][1], local]))
+        place = (self._stack[-1][1] if self._stack else ""), local
+        if self._text is not None and place in _LISTED:
+            url, self._text = "".join(self._text).strip(), None
+            if place in _SPARE and not (url := url.partition(" ")[0].rstrip()).startswith(("http://", "https://")):
+                url = ""
+            if place == _GUID:
+                self._guid = url if self._guid is not None else None
+            elif url:
+                self._found.append(Listed(url, _LISTED[place]))
+                self._guid = None
+        elif local == "item" and self._guid:
+            self._found.append(Listed(self._guid))
 
     @staticmethod
     def _declare(_version: str, encoding: str | None, _standalone: int) -> None:

@@ -20,9 +20,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from skitter.model.cookie_lines import CookieLines
 from skitter.model.page import Page
 from skitter.model.secrets import shown_url
+from skitter.model.session import Cookie
 
 
 class ClientCertificate(msgspec.Struct, kw_only=True, frozen=True):
@@ -47,9 +47,10 @@ class FetchRequest(msgspec.Struct, kw_only=True, frozen=True):
     body: bytes = b""
     cookies: dict[str, str] = {}
     """Cookies that are sent with this request only, in addition to those of the jar."""
-    jar: CookieLines | None = None
-    """Cookies of the session; those that match the URL are sent. ``Page.cookies`` has those that the response sets. A
-    fetcher keeps none between requests. If None, only ``cookies`` are sent, and the response sets none."""
+    jar: tuple[Cookie, ...] | None = None
+    """Cookies of the session, oldest first; those that match the URL are sent (``policy.cookies.sent_pairs``).
+    ``Page.cookies`` has those that the response sets (``set_by``). A fetcher keeps none between requests. If None, only
+    ``cookies`` are sent, and the response sets none."""
     trusted: bool = False
     """Whether the user typed the host key as a seed: the network guard lets it through. The same for every request of
     a host key."""

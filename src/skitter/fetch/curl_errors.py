@@ -6,6 +6,8 @@ in HTTP. The numbers are libcurl's stable interface (libcurl-errors(3)); pycurl 
 
 from __future__ import annotations
 
+import os
+
 import pycurl
 
 _BAD_CONTENT_ENCODING = 61
@@ -56,8 +58,13 @@ def error_class_of(code: int, message: str, curl: pycurl.Curl, url: str) -> str:
     return _ERROR_CLASSES.get(code, "protocol")
 
 
-def describe_error(code: int, message: str) -> str:
-    """Return libcurl's message for a failure, or its code where there is no message."""
+def describe_error(code: int, message: str, curl: pycurl.Curl) -> str:
+    """Return the system's reason of a failed connection, or libcurl's message, or its code where there is none."""
+    if code == pycurl.E_COULDNT_CONNECT and (number := curl.getinfo(pycurl.OS_ERRNO)):
+        return os.strerror(number).lower()
+    if code == pycurl.E_PEER_FAILED_VERIFICATION and message:
+        # "SSL certificate problem: REASON" or "SSL certificate OpenSSL verify result: REASON (NUMBER)".
+        return f"its certificate is refused ({message.rpartition(': ')[2].partition(' (')[0]})"
     return message or _UNTOLD.get(code) or f"libcurl's error {code}"
 
 

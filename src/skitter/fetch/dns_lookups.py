@@ -14,6 +14,7 @@ import time
 from collections import deque
 from queue import SimpleQueue
 
+from skitter.concurrency import wait_shielded
 from skitter.errors import FetchError
 from skitter.model.url import host_name
 
@@ -107,13 +108,13 @@ class DnsLookups:
         lookup.fetches += 1
         try:
             async with asyncio.timeout(seconds):
-                return await asyncio.shield(lookup.future)
+                return await wait_shielded(lookup.future)
         except TimeoutError:
             if lookup.is_started or lookup.zone.is_silent:
                 raise FetchError("dns", f"the name servers of {lookup.zone.name} do not answer: {url}") from None
             raise FetchError("slow", f"too many name servers do not answer: {url}") from None
         except OSError as error:
-            raise FetchError("dns", f"could not resolve host ({error.strerror}): {url}") from error
+            raise FetchError("dns", f"the host name cannot be resolved ({error.strerror}): {url}") from error
         finally:
             lookup.fetches -= 1
             if not lookup.fetches and not lookup.future.done():

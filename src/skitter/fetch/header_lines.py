@@ -37,7 +37,8 @@ class SentHeaders:
     """The headers of requests: defaults, those of the settings in their place, those of a request in the place of both.
 
     libcurl sends Host, its own User-Agent and Accept-Encoding, Cookie, and then these lines. Of what stands among the
-    lines it sends nothing of its own; so with an order all but Host and Cookie stand there.
+    lines it sends nothing of its own; so with an order all but Host and Cookie stand there. A request's own header
+    Cookie joins its other cookies (``fetch/cookies.py``): one line has them all.
     """
 
     def __init__(self, settings: Fetch) -> None:
@@ -57,7 +58,7 @@ class SentHeaders:
         for name, value in given.items():
             if not is_token(name) or has_control(value):
                 raise FetchError("protocol", f"a header cannot be sent: {name[:60]!r}")
-        headers = list(_joined(self._defaults, given).items())
+        headers = [header for header in _joined(self._defaults, given).items() if header[0].lower() != "cookie"]
         if self._order:
             headers.sort(key=lambda header: self._order.get(header[0].lower(), len(self._order)))
         # libcurl's own notation: "Name;" is sent with an empty value, while "Name:" would remove the header.

@@ -17,10 +17,10 @@ import pycurl
 from skitter.errors import FetchError, LateError
 from skitter.fetch.body import OFFERED, ROOM_BYTES, Bodies, Body
 from skitter.fetch.contract import ClientCertificate, FetchRequest
-from skitter.fetch.cookies import CookieEngine
+from skitter.fetch.cookies import cookie_header, cookies_set
 from skitter.fetch.curl_errors import describe_error, error_class_of, one_line
 from skitter.fetch.dns_lookups import CURL_KNOWN_SECONDS
-from skitter.fetch.header_lines import HeaderLines, SentHeaders, final_block, has_control, is_token
+from skitter.fetch.header_lines import HeaderLines, SentHeaders, final_block, is_token
 from skitter.fetch.network_guard import Guard
 from skitter.fetch.proxy import Proxy, failed_at_proxy
 from skitter.fetch.stuck_call_watchdog import Call
@@ -50,10 +50,9 @@ class Transfer:
         "_ca_file",
         "_call",
         "_call_number",
-        "_engine",
+        "_cookies",
         "_guard",
         "_header_lines",
-        "_is_whole",
         "_late",
         "_lines",
         "_opened",
@@ -99,7 +98,6 @@ class Transfer:
         """Whether it stands aside (``SlowTransfers``)."""
         self._lines: list[bytes] = []
         self._body = Body(self.curl, self._lines, bodies)
-        self._engine = CookieEngine(self.curl)
         self._configure()
 
     def _configure(self) -> None:
@@ -115,6 +113,7 @@ class Transfer:
             self._proxy.configure(self.curl, ca_file=self._ca_file, verify_tls=settings.verify_tls)
         setopt(pycurl.USERAGENT, settings.agent)
         setopt(pycurl.HTTPHEADER, self._sent_headers.plain)
+        self._cookies = b""
         # What comes in another one is undone as well, if this libcurl can.
         setopt(pycurl.ACCEPT_ENCODING, ", ".join(OFFERED))
         setopt(pycurl.HTTP_VERSION, pycurl.CURL_HTTP_VERSION_2TLS if settings.http2 else pycurl.CURL_HTTP_VERSION_1_1)
@@ -154,13 +153,16 @@ class Transfer:
         self._steps = NOT_CONNECTED
         self._problem: tuple[str, str] | None = None
         self._plain = True
-        self._unwanted = self._is_whole = False
+        self._unwanted = False
         self._body.begin(self._settings.max_body_bytes)
         self.started_at = time.time()
         try:
             self.curl.setopt(pycurl.URL, request.url)
-            if request.jar is not self._engine.held:
-                self._engine.hold(request.jar)
+            may_have_cookies = request.jar or request.cookies or request.headers or self._cookies
+            if may_have_cookies and (cookies := cookie_header(request)) != self._cookies:
+                # Most requests of a session send the same ones, so they stay in the handle.
+                self.curl.setopt(pycurl.COOKIE, cookies or None)
+                self._cookies = cookies
             if self._settings.http2 and request.url.startswith("https:") != self._waits:
                 # Rather a stream of a connection that is being made than one more connection. Not for http,
                 # where libcurl would wait for the first connection's whole answer before it opens a second.
@@ -172,7 +174,6 @@ class Transfer:
                 request.method != "GET"
                 or request.headers
                 or request.body
-                or request.cookies
                 or request.timeout_seconds is not None
                 or request.connect_timeout_seconds is not None
                 or request.truncate_bytes is not None
@@ -205,11 +206,6 @@ class Transfer:
             # libcurl would invent a form's Content-Type, and wait for a "100 Continue" before large bodies.
             lines += [f"{name}:".encode() for name in ("Content-Type", "Expect") if name.lower() not in given]
         setopt(pycurl.HTTPHEADER, lines)
-        if request.cookies:
-            pairs = [f"{name}={value}" for name, value in request.cookies.items()]
-            if any(has_control(pair) or ";" in pair for pair in pairs):
-                raise FetchError("protocol", "a cookie contains a control character or a semicolon")
-            setopt(pycurl.COOKIE, "; ".join(pairs).encode())
         if request.timeout_seconds is not None:
             setopt(pycurl.TIMEOUT_MS, _milliseconds(request.timeout_seconds))
         if request.connect_timeout_seconds is not None:
@@ -233,8 +229,6 @@ class Transfer:
         """Forget the request, once the handle is out of the multi handle."""
         self._lines.clear()
         self._body.clear()
-        if not self._is_whole:
-            self._engine.spoil()
         if not self._plain:
             self.reset()
 
@@ -254,8 +248,7 @@ class Transfer:
         if self._proxy is not None and self.curl.getinfo(pycurl.RESPONSE_CODE) == 407:
             raise FetchError("proxy", f"the proxy {self._proxy.url} refuses the user name or the password")
         lines = self._lines
-        has_more = lines[-1:] != [b"\r\n"] or lines.count(b"\r\n") != 1
-        if has_more:
+        if lines[-1:] != [b"\r\n"] or lines.count(b"\r\n") != 1:
             lines = final_block(lines) or []
             if not lines:
                 raise FetchError("protocol", f"a response without headers: {self._request.url}")
@@ -263,8 +256,8 @@ class Transfer:
         status = getinfo(pycurl.RESPONSE_CODE)
         if status < 200:
             raise FetchError("protocol", f"an unrequested protocol upgrade ({status}): {self._request.url}")
-        self._is_whole = True
         headers, set_cookies = self._header_lines.read(lines[1:-1])
+        jar = self._request.jar if set_cookies else None
         return Page(
             url=self._request.url,
             status=status,
@@ -275,8 +268,7 @@ class Transfer:
             started_at=self.started_at,
             seconds=getinfo(pycurl.TOTAL_TIME),
             wire_bytes=int(getinfo(pycurl.SIZE_DOWNLOAD_T)),
-            # Also what an informational answer before it has set, so that no other request sends it.
-            cookies=self._engine.read(self._request.url) if (set_cookies or has_more) and self._engine.is_on else (),
+            cookies=() if jar is None else cookies_set(lines, jar, self._request.url),
         )
 
     def _error(self, code: int, message: str) -> FetchError:
@@ -286,13 +278,10 @@ class Transfer:
         if self._problem is not None and not self._opened:
             # Every address there was had been refused; with one allowed, its failure is what counts.
             return FetchError(*self._problem)
+        reason = describe_error(code, message, self.curl)
         if self._proxy is not None and failed_at_proxy(self.curl, code, url):
-            return FetchError(
-                "proxy", one_line(f"the proxy {self._proxy.url} failed ({describe_error(code, message)}): {url}")
-            )
-        return FetchError(
-            error_class_of(code, message, self.curl, url), one_line(f"{describe_error(code, message)}: {url}")
-        )
+            return FetchError("proxy", one_line(f"the proxy {self._proxy.url} failed ({reason}): {url}"))
+        return FetchError(error_class_of(code, message, self.curl, url), one_line(f"{reason}: {url}"))
 
     def refusal(self) -> FetchError:
         """Return the error for a body that is not read further."""

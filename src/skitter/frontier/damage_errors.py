@@ -43,7 +43,7 @@ def damaged(job: str, place: str, error: BaseException, where: str) -> DamageErr
         )
     return DamageError(
         f"job {job} is damaged: {place}: {where}",
-        hint=f"restore the store from a backup, or remove the job: skitter drop --job {job}",
+        hint=f"restore the store from a backup, or remove the job: skitter drop {job}",
     )
 
 

@@ -1,30 +1,11 @@
-"""Cookies as lines of a Netscape cookie file: what a request may send, and what cookie files hold."""
+"""Cookies as lines of a Netscape cookie file."""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 from skitter.model.session import Cookie
 
 _HTTP_ONLY = "#HttpOnly_"
 _FIELDS = 7
-
-
-class CookieLines:
-    """The cookies that a request may send: an unchanging copy of a jar, told from others by its identity."""
-
-    __slots__ = ("cookies", "lines")
-
-    def __init__(self, cookies: Iterable[Cookie] = ()) -> None:
-        self.cookies = tuple(cookies)
-        self.lines = [netscape_line(cookie) for cookie in self.cookies]
-
-    def __repr__(self) -> str:
-        return f"<CookieLines of {len(self.lines)}>"
-
-
-NO_COOKIES = CookieLines()
-"""An empty jar: what the answer sets is read, as with any other."""
 
 
 def netscape_line(cookie: Cookie) -> str:

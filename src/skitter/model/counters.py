@@ -1,4 +1,4 @@
-"""Names of the counters that spiders and hooks add to: a part of the tally of a job, which commits add up."""
+"""Names of counters with open ends, as those of spiders and hooks: parts of a job's tally, which commits add up."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ STAT = "stat:"
 """Prefix of what a spider or a hook counts by ``self.stats``."""
 HOOK = "hook:"
 """Prefix of what hooks have decided: ``hook:DECISION:REASON``."""
+EMPTY_SITEMAP = "empty_sitemap:"
+"""Prefix of the URL of a sitemap that lists nothing. Each worker names a few of them."""
 OTHER = "other"
 """Stands for all names that a job has no room for."""
 MAX_COUNTERS = 500
@@ -26,14 +28,15 @@ def counted_name(name: str, tally: Collection[str]) -> str:
 
 def stats_of(tally: Mapping[str, int]) -> dict[str, int]:
     """Return what spiders and hooks have counted, by name."""
-    return _without_prefix(tally, STAT)
+    return without_prefix(tally, STAT)
 
 
 def decisions_of(tally: Mapping[str, int]) -> dict[str, int]:
     """Return what hooks have decided, by ``DECISION:REASON``."""
-    return _without_prefix(tally, HOOK)
+    return without_prefix(tally, HOOK)
 
 
-def _without_prefix(tally: Mapping[str, int], prefix: str) -> dict[str, int]:
+def without_prefix(tally: Mapping[str, int], prefix: str) -> dict[str, int]:
+    """Return the counts of the names with this prefix, which is removed, in the order of the names."""
     found = {name.removeprefix(prefix): count for name, count in tally.items() if name.startswith(prefix) and count}
     return dict(sorted(found.items()))

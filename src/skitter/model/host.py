@@ -133,6 +133,8 @@ class Host(msgspec.Struct, array_like=True):
     """Needs of queued requests, each with its highest waiting priority. Nearly all hosts have none."""
     halt: Halt = Halt.NONE
     """Order of an operator. It belongs to the run."""
+    public: bool = False
+    """Whether its name is public (``politeness.is_public``), as of the beginning of the run."""
 
     @property
     def turn(self) -> int:

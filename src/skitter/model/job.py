@@ -232,7 +232,7 @@ class HostSeen(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     queued: int
-    """Queued requests; some stores stop counting at 100,000."""
+    """Queued requests. SQLite stops counting at 100,000 in reports of a job, and at 10,000 in lists of hosts."""
     in_flight: int
     due_seconds: float
     """Time until its next request may start; 0: now."""

@@ -77,7 +77,8 @@ class RequestFields(msgspec.Struct, omit_defaults=True):
     body: bytes = _NO_BODY
     """Body, sent unchanged. It is part of the identity of the request."""
     cookies: dict[str, str] = {}
-    """Cookies that are sent with this request only."""
+    """Cookies that are sent with this request only, and with its redirects on the same host, but never from https to
+    http."""
     meta: dict[str, Any] = {}
     """Values for the callback, available as ``response.meta``. They are not sent."""
     cb_kwargs: dict[str, Any] = {}

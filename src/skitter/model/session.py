@@ -70,7 +70,7 @@ class Jar(msgspec.Struct, frozen=True, kw_only=True):
     version: int
     """Another one after each change."""
     cookies: list[Cookie]
-    """In the order in which they were set."""
+    """In the order of their creation: a cookie that is set again keeps its place."""
     changed_at: float = 0.0
 
 

@@ -38,6 +38,8 @@ MAX_RELIEVED = 8
 LOCKED_SECONDS = 2.0
 """A thread of a held process may be in the middle of a transaction, which locks a SQLite file for everybody. If the
 store does not answer for so long, held processes are ended at once, as stopped ones are, and their pages are lost."""
+JOB_IS_OVER = "the job is over"
+"""Why a worker is killed that has not joined its job when another one sees the end of it."""
 FALSE_STARTS = 3
 FAILURES = 20
 """Workers that may fail one after the other, by errors that nobody expected, while no worker of this node commits
@@ -88,6 +90,7 @@ class Supervisor:
         self._metrics = metrics
         self._errors: list[BaseException] = []
         self._stopping = False
+        self._job_is_over = False
         self._stopping_seconds = 0.0
         self._false_starts = 0
         self._failures = 0
@@ -132,7 +135,7 @@ class Supervisor:
         """Start one worker after the other, until one ends by itself."""
         crashes = 0
         try:
-            while not self._stopping:
+            while not self._stopping and not self._job_is_over:
                 began = time.monotonic()
                 if await self._run_one():
                     return
@@ -151,6 +154,8 @@ class Supervisor:
             self._metrics.joined(child.counters, child.pid)
         if self._stopping:
             child.terminate()
+        elif self._job_is_over:
+            child.kill(JOB_IS_OVER)
         ending = asyncio.create_task(self._wait_for_end(child))
         relieved = asyncio.create_task(child.relieved.wait())
         await asyncio.wait([ending, relieved], return_when=asyncio.FIRST_COMPLETED)
@@ -201,7 +206,11 @@ class Supervisor:
             with contextlib.suppress(FrontierError):
                 await self._return_leases(child)
             raise child.said.error
+        if child.said.saw_end_of_job:
+            self._end_those_that_have_not_joined()
         back = await self._return_leases(child)
+        if child.kill_reason == JOB_IS_OVER:
+            return True
         if not child.said.has_finished and not child.said.starts_over:
             if self._metrics is not None:
                 self._metrics.died(back)
@@ -212,6 +221,13 @@ class Supervisor:
                 self._check_start(child, code)
                 self._check_failure(child, code, back)
         return child.said.has_finished
+
+    def _end_those_that_have_not_joined(self) -> None:
+        """End the workers that still start: they have leased nothing, and there is nothing left to lease."""
+        self._job_is_over = True
+        for child in self._children:
+            if not child.worker:
+                child.kill(JOB_IS_OVER)
 
     def _check_start(self, child: WorkerProcess, code: int) -> None:
         if child.worker:

@@ -1,8 +1,8 @@
 """The pipe from a worker process to its supervisor: what the worker writes, and what the supervisor reads.
 
 One JSON object a line: ``hello`` (the worker's id), ``beat`` (alive), ``committed`` (how many outcomes), ``event`` (see
-``observe.events``), ``log``, and as the last one ``end`` (whether to be started again), ``error`` (why it cannot go on)
-or ``failed`` (an error that nobody expected).
+``observe.events``), ``log``, and as the last one ``end`` (whether to be started again, and whether the job is over),
+``error`` (why it cannot go on) or ``failed`` (an error that nobody expected).
 """
 
 from __future__ import annotations
@@ -81,6 +81,8 @@ class WorkerMessages:
         """It said that there is nothing more to do. An exit code alone does not tell: a spider may call exit."""
         self.starts_over = False
         """It said that a new run of the job began, for which it wants to be started again."""
+        self.saw_end_of_job = False
+        """It said that the job has finished or was stopped: no other worker will get a request."""
         self._on_event = on_event
         self._on_line = on_line
 
@@ -114,8 +116,9 @@ class WorkerMessages:
                 self.committed = committed
             case {"failed": text}:
                 self.failure = text
-            case {"end": again}:
+            case {"end": again, **rest}:
                 self.has_finished, self.starts_over = not again, again
+                self.saw_end_of_job = rest.get("of_job", False)
             case {"error": text, "hint": hint, "code": code}:
                 kind = UsageError if code == UsageError.exit_code else BackendError
                 self.error = kind(text, hint=hint)

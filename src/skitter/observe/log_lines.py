@@ -20,14 +20,18 @@ BAR = "  | "
 
 def text_line(event: Event, job: str = "") -> str:
     """Format an event as text. ``job``: unless the event names its own."""
-    job = event.job or job
-    who = [f"job={job}"] if job else []
-    who.append(f"node={socket.gethostname()}")
-    who += [f"worker={event.worker}"] if event.worker else []
     said = event.fields["logger"] if event.kind is events.LOG else event.kind.name
     first, *more = message_lines(event)
-    start = f"{utc_time(event.at)} {event.level.name.lower():<7} {clean(said)}: {first} ({clean(' '.join(who))})"
-    return "\n".join([start, *more])
+    start = f"{utc_time(event.at)} {event.level.name.lower():<7} {clean(said)}: "
+    return "\n".join([start + with_origin(first, event.job or job, socket.gethostname(), clean(event.worker)), *more])
+
+
+def with_origin(message: str, job: str, node: str, worker: str) -> str:
+    """Return a message and its origin, each fact once: a worker's id may be in the message, and has its node in it."""
+    facts = [("job", clean(job)), ("node", "" if worker.startswith(f"{node}:") else node)]
+    facts.append(("worker", "" if worker in message else worker))
+    told = " ".join(f"{name}={value}" for name, value in facts if value)
+    return f"{message} ({told})" if told else message
 
 
 def json_line(event: Event, job: str) -> str:

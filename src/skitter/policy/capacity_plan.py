@@ -11,7 +11,7 @@ import math
 import msgspec
 
 from skitter.model.host import FIRST_START_SECONDS
-from skitter.policy.politeness import MAX_PACE_SECONDS
+from skitter.policy.politeness import MAX_PACE_SECONDS, PUBLIC_DELAY_SECONDS, PUBLIC_PER_HOST
 
 CPU_SECONDS_A_PAGE = 0.00007
 CPU_SECONDS_A_BYTE = 1.8e-8
@@ -56,7 +56,8 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     urls_per_page: float = 1.5
     """Different URLs that are seen for each page that is crawled."""
     url_bytes: float = 70.0
-    delay_seconds: float = 1.0
+    delay_seconds: float | None = None
+    """None: the gentle pace of public hosts, with at most two requests in flight."""
     latency_seconds: float = 0.5
     concurrency: int = 64
     """Requests in flight in each worker."""
@@ -107,8 +108,10 @@ def plan(question: Question) -> Answer:
     nodes = max(1, math.ceil(max(by_cores, by_line)))
 
     # A short delay is kept by one worker at a time, and then no start window is added to it.
-    window = FIRST_START_SECONDS if q.delay_seconds > MAX_PACE_SECONDS else 0.0
-    polite_days = q.pages / q.hosts * (q.delay_seconds + window) / DAY
+    delay = PUBLIC_DELAY_SECONDS if q.delay_seconds is None else q.delay_seconds
+    least = q.latency_seconds / PUBLIC_PER_HOST if q.delay_seconds is None else 0.0
+    window = FIRST_START_SECONDS if delay > MAX_PACE_SECONDS else 0.0
+    polite_days = q.pages / q.hosts * max(delay + window, least) / DAY
     sqlite_bytes = seen * (SQLITE_URL_BYTES + q.url_bytes)
     fits_sqlite = nodes == 1 and urls <= SQLITE_URLS_A_SECOND * BUSY
 
@@ -148,7 +151,7 @@ def plan(question: Question) -> Answer:
             "politeness",
             polite_days,
             "days",
-            f"at least: {q.pages / q.hosts:,.0f} pages on each host, {q.delay_seconds:g} s between two requests",
+            f"at least: {q.pages / q.hosts:,.0f} pages on each host, {delay:g} s between two requests",
             "assumed",
         ),
     ]

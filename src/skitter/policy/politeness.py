@@ -6,6 +6,8 @@ frontier applies them inside the transaction that grants or commits.
 
 from __future__ import annotations
 
+import re
+
 from skitter.model.host import Halt, Host, Phase
 from skitter.policy.host_budgets import Budgets
 from skitter.settings import Politeness, Retry
@@ -21,6 +23,8 @@ BLOCK_LIMIT = 8
 GIVEN_UP_CLASS = "given_up"
 """The error class of requests whose host an operator has given up."""
 GIVEN_UP_REASON = "an operator has given the host up"
+HOST_DOWN = "the host is down: "
+"""Stands before the reason of requests that were not tried because their host has failed too often."""
 HELD_CLASS = "callback"
 """The error class of a host whose page holds, or has held, its worker."""
 LATENCY_WEIGHT = 0.2
@@ -31,13 +35,50 @@ MAX_PACE_SECONDS = 0.25
 """The longest delay that a worker keeps by itself. A longer one would hold a slot of it for nothing."""
 PACE_WINDOW_SECONDS = 0.35
 """Added to the start window of what a worker paces: its leases wait for one another."""
+PER_HOST = 8
+PUBLIC_PER_HOST, PUBLIC_DELAY_SECONDS = 2, 0.5
+"""The pace of a public host that nobody has set one for (docs/adr/0096-gentle-by-default.md). The delay is longer than
+``MAX_PACE_SECONDS``, so that the frontier keeps it and no slot of a worker waits for it."""
+PUBLIC_PACE = f"public hosts: {PUBLIC_PER_HOST} requests at a time, {PUBLIC_DELAY_SECONDS:g} s apart"
+PRIVATE_NAMES = (
+    "[^.:]*[.]? .*[.]localhost[.]? 0[.][0-9.]* 10[.][0-9.]* 127[.][0-9.]* 169[.]254[.][0-9.]* 192[.]168[.][0-9.]*"
+    " 172[.]1[6-9][.][0-9.]* 172[.]2[0-9][.][0-9.]* 172[.]3[01][.][0-9.]* 100[.]6[4-9][.][0-9.]*"
+    " 100[.][7-9][0-9][.][0-9.]* 100[.]1[01][0-9][.][0-9.]* 100[.]12[0-7][.][0-9.]*"
+    " ::1? f[cd][0-9a-f][0-9a-f]:.* fe[89a-f][0-9a-f]:.*"
+    " ::ffff:[0-9a-f]?[0-9a-f]:.* ::ffff:a[0-9a-f][0-9a-f]:.* ::ffff:7f[0-9a-f][0-9a-f]:.* ::ffff:a9fe:.*"
+    " ::ffff:c0a8:.* ::ffff:ac1[0-9a-f]:.* ::ffff:64[4-7][0-9a-f]:.*"
+)
+"""Patterns of private host names, which mean the same in Lua: one matches the whole name of each private host. A name
+without a dot, localhost, IPv4 and IPv6 addresses of private networks, and the former as the latter. Other hosts are
+public: by their names alone, so that nothing is looked up and all workers agree."""
+_PRIVATE_NAME = re.compile("|".join(f"(?:{pattern})" for pattern in PRIVATE_NAMES.split()), re.DOTALL)
+_HOST_NAME = re.compile(r"[^/]*//(?:\[([^]]*)\]|([^/:]*))")
+_PUBLIC_HOST = Host("", public=True)
 AHEAD_SECONDS = 0.1
 """For so long a worker that paces a host has leases of it in advance: as long as its next commit may take."""
 
 
+def is_public(host_key: str) -> bool:
+    """Return whether a host key, or a URL, names a host that is neither local nor in a private network."""
+    found = _HOST_NAME.match(host_key)
+    return found is not None and _PRIVATE_NAME.fullmatch(found[1] or found[2] or "") is None
+
+
+def has_own_pace(politeness: Politeness) -> bool:
+    """Return whether the settings say how fast hosts are requested."""
+    return (politeness.delay_seconds, politeness.per_host, politeness.target_concurrency) != (None, None, None)
+
+
+def default_pace(host: Host, politeness: Politeness) -> tuple[float, int]:
+    """Return delay and requests in flight where they are not set: less for a public host, unless a pace is known."""
+    if host.public and not has_own_pace(politeness) and not (politeness.obey_robots and host.crawl_delay_seconds):
+        return PUBLIC_DELAY_SECONDS, PUBLIC_PER_HOST
+    return 0.0, PER_HOST
+
+
 def delay_of(host: Host, politeness: Politeness) -> float:
     """Seconds between two requests to this host: what the setting, its Crawl-delay or its latency asks, the largest."""
-    delay = politeness.delay_seconds
+    delay = default_pace(host, politeness)[0] if politeness.delay_seconds is None else politeness.delay_seconds
     if politeness.obey_robots:
         delay = max(delay, host.crawl_delay_seconds)
     if politeness.target_concurrency is not None:
@@ -67,14 +108,14 @@ def has_room(host: Host, politeness: Politeness, budgets: Budgets | None = None)
     if host.given_up is not None or host.gate or host.halt or (budgets is not None and not budgets.has_room(host)):
         return False
     alone = politeness.target_concurrency is not None and not host.latency_seconds
-    return host.in_flight < (1 if alone else politeness.per_host)
+    return host.in_flight < (1 if alone else politeness.per_host or default_pace(host, politeness)[1])
 
 
 def room_of(host: Host, now: float, politeness: Politeness) -> int:
     """Return how many requests to a ready host may start at once, at most."""
     if needs_gate(host, now, politeness) or delay_of(host, politeness) or politeness.target_concurrency is not None:
         return 1
-    return politeness.per_host - host.in_flight
+    return (politeness.per_host or default_pace(host, politeness)[1]) - host.in_flight
 
 
 def needs_gate(host: Host, now: float, politeness: Politeness) -> bool:
@@ -109,7 +150,8 @@ def granted(
 
 def shortened_delay(before: Politeness, after: Politeness) -> float:
     """Return the longest delay of the settings before; 0: none of them is shorter with those after it."""
-    longest = before.delay_seconds if after.delay_seconds < before.delay_seconds else 0.0
+    longest, shorter = (each.delay_seconds or default_pace(_PUBLIC_HOST, each)[0] for each in (before, after))
+    longest = longest if shorter < longest else 0.0
     if before.target_concurrency is not None and (
         after.target_concurrency is None
         or after.target_concurrency > before.target_concurrency

@@ -24,15 +24,16 @@ def load_suffixes() -> _SuffixList:
 def registrable_domain(host_name: str) -> str:
     """Return the registrable domain of a host; the host itself, if it is an address, one label or a public suffix."""
     name = host_name.rstrip(".")
-    if _is_address(name):
+    if is_address(name):
         return name
     return load_suffixes().privatesuffix(name) or name
 
 
 def is_public_suffix(name: str) -> bool:
     """Return whether hosts of different owners stand below this name."""
-    return not _is_address(name) and ("." not in name or load_suffixes().privatesuffix(name) is None)
+    return not is_address(name) and ("." not in name or load_suffixes().privatesuffix(name) is None)
 
 
-def _is_address(name: str) -> bool:
+def is_address(name: str) -> bool:
+    """Return whether a host is an IP address."""
     return name.startswith("[") or name.rpartition(".")[2].isdecimal()

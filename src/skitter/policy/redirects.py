@@ -50,14 +50,17 @@ def continuation(
     # Kept in the request, because at the next hop nothing else tells how the chain began.
     changes: dict[str, object] = {"url": target, "chain": chain, "dont_filter": unfiltered}
     headers = request.headers
+    leaves_tls = request.url.startswith("https:") and not target.startswith("https:")
     if (status == 303 and request.method != "HEAD") or (status in (301, 302) and request.method == "POST"):
         changes |= {"method": "GET", "body": b""}
         headers = {name: value for name, value in headers.items() if name.lower() not in _ABOUT_THE_BODY}
-    elif request.body and request.url.startswith("https:") and not target.startswith("https:"):
+    elif request.body and leaves_tls:
         # Another origin must not receive the credentials.
         raise FetchError("redirect", f"a request with a body is redirected from https to http: {shown_url(target)}")
     if host_key(target) != host_key(request.url):
-        changes["cookies"] = {}
+        # As in browsers, a cookie belongs to a host with all its ports.
+        if leaves_tls or host_name(target) != host_name(request.url):
+            changes["cookies"] = {}
         headers = _for_another_origin(headers)
     if headers is not request.headers:
         changes["headers"] = headers

@@ -31,7 +31,11 @@ _WORK_PER_CHAR = 16
 """A character of the path is compared with a sixteenth of a part's characters, or fewer."""
 ROBOTS_PATH = "/robots.txt"
 
-_NAME = re.compile(r"[^\s/();,]+")
+_NAME = re.compile(r"[A-Za-z_-]+")
+_WIDER_NAME = re.compile(r"[^\s/();,*]+")
+"""The product token of a User-agent line (RFC 9309 2.2.1), and that of a crawler whose name has digits: ``mybot2``."""
+_EVERYBODY = re.compile(r"\*(?!\S)")
+_UTF_16 = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
 _LINE_END = re.compile(r"\r\n|\n|\r")
 """Not ``splitlines``, for which a form feed in a comment ends the line and what follows is a rule."""
 _FIELD = re.compile(r"(user[\s-]?agent|[a-z-]+)\s*(?::|\s)(.*)", re.IGNORECASE | re.DOTALL)
@@ -188,10 +192,10 @@ class Robots:
             if field == "agent":
                 if in_rules:
                     agents, in_rules = {}, False
-                name = _NAME.match(value)
-                if name and name[0].lower() in (token, "*"):
-                    agents[name[0].lower()] = name[0]
-                    rules.setdefault(name[0].lower(), {})
+                for name in (_EVERYBODY.match(value), _NAME.match(value), _WIDER_NAME.match(value)):
+                    if name and (agent := name[0].lower()) in (token, "*"):
+                        agents[agent] = name[0]
+                        rules.setdefault(agent, {})
             elif field == "sitemap":
                 self.sitemaps.append(value)
             elif field == "delay":
@@ -269,11 +273,15 @@ def _seconds(value: str) -> float | None:
 
 
 def _capped(text: bytes) -> bytes:
-    if len(text) <= MAX_ROBOTS_BYTES:
-        return text
+    """Return the part of the file that is read, in UTF-8."""
+    read = text[:MAX_ROBOTS_BYTES]
+    if codec := _UTF_16.get(read[:2]):
+        read = read[2:].decode(codec, "replace").encode()
+    if len(text) <= MAX_ROBOTS_BYTES and len(read) <= MAX_ROBOTS_BYTES:
+        return read
     # A line cut in two would say something else: "Disallow: /private" must not become "Disallow: /".
-    end = max(text.rfind(b"\n", 0, MAX_ROBOTS_BYTES), text.rfind(b"\r", 0, MAX_ROBOTS_BYTES))
-    return text[: end + 1]
+    end = max(read.rfind(b"\n", 0, MAX_ROBOTS_BYTES), read.rfind(b"\r", 0, MAX_ROBOTS_BYTES))
+    return read[: end + 1]
 
 
 # ---- the one form in which paths and patterns are compared

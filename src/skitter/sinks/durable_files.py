@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from skitter import private_files
-from skitter.errors import SinkError
+from skitter.errors import MissingFolderError, SinkError
 
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -54,7 +54,7 @@ def resolve_file(target: str) -> Path:
     with sink_errors(target):
         _keep_private(Path(target).parent)
         path = Path(os.path.realpath(target))
-        _make_folder(path.parent)
+        _make_folder(path.parent, target)
         if path.exists():
             if not stat.S_ISREG(path.stat().st_mode):
                 raise SinkError(
@@ -66,16 +66,19 @@ def resolve_file(target: str) -> Path:
         return path
 
 
-def resolve_folder(folder: Path, target: str, *, private: bool = False) -> Path:
-    """Return the path of a folder with links followed, and make it. ``private``: only its owner can read it."""
+def resolve_folder(folder: Path, target: str, *, private: bool = False, parents: bool = False) -> Path:
+    """Return the path of a folder with links followed, and make it, with all ``parents`` if it is no output's folder.
+
+    ``private``: only its owner can read it.
+    """
     with sink_errors(target):
         _keep_private(folder)
         if private:
-            _make_folder(folder.parent)
+            _make_folder(folder.parent, target)
             private_files.make_own_folder(folder)
             sync_folder(folder.parent)
         path = Path(os.path.realpath(folder))
-        _make_folder(path)
+        _make_folder(path, "" if parents else target)
         return path
 
 
@@ -85,8 +88,17 @@ def _keep_private(folder: Path) -> None:
         private_files.make_folder(private_files.FOLDER)
 
 
-def _make_folder(folder: Path) -> None:
+def _make_folder(folder: Path, output: str = "") -> None:
+    """Make a folder; that of an output only if it alone is missing, below the working directory: it may be a volume."""
     if not folder.is_dir():
+        here = Path.cwd()
+        if output and not folder.exists() and not (folder.parent.exists() and folder.is_relative_to(here)):
+            missing = next(each for each in (folder, *folder.parents) if each.parent.exists())
+            shown = missing.relative_to(here) if missing.is_relative_to(here) else missing
+            raise MissingFolderError(
+                f"the folder of the output {output} does not exist: {shown}",
+                hint="create it, or mount its volume; only a single missing folder below the working directory is made",
+            )
         _make_folder(folder.parent)
         folder.mkdir(exist_ok=True)
         sync_folder(folder.parent)

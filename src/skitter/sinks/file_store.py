@@ -61,7 +61,7 @@ class FolderStore:
             path, part = self._folder / name, self._folder / PARTIAL / Path(name).name
             for folder in (path.parent, part.parent):
                 if folder not in self._ready:
-                    resolve_folder(folder, target)
+                    resolve_folder(folder, target, parents=True)
                     self._ready.add(folder)
             while not _is_there(path, content) and not self._write(part, path, content):
                 pass

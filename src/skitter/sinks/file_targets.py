@@ -46,6 +46,8 @@ SUFFIXES = tuple(
 _ARCHIVES: dict[str, Callable[[], Compression]] = {".warc": Plain, ".warc.gz": Gzip}
 _OPTIONS = ("format", "part_bytes", "part_seconds")
 DEFAULT_PATTERN = "{job}-{part}"
+PLACEHOLDERS = ("{job}", "{worker}", "{date}")
+"""Those that only the name of a part may have."""
 
 
 def file_sink(target: str, *, overwrite: bool, job: str = "", options: Mapping[str, str] | None = None) -> Sink:
@@ -66,6 +68,11 @@ def file_sink(target: str, *, overwrite: bool, job: str = "", options: Mapping[s
         raise UsageError(
             f"this option is for folders of parts: {next(iter(given))}: {target}",
             hint="its name has {part} in it, or ends with /",
+        )
+    if not is_part_folder(name) and any(placeholder in name for placeholder in PLACEHOLDERS):
+        raise UsageError(
+            f"placeholders of an output need {{part}}: {target}",
+            hint="a name such as {job}-{part}.jsonl creates several files; one file has a name without placeholders",
         )
     if archive := archive_of(name):
         return _archive_sink(name, *archive, given, overwrite=overwrite, job=job)

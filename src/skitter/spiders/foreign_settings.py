@@ -130,6 +130,7 @@ FOREIGN: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "MEMORY_LIMIT_MB": ("memory_limit_bytes", _megabytes),
     "MEMUSAGE_LIMIT_MB": ("memory_limit_bytes", _megabytes),
     "MEMUSAGE_WARNING_MB": ("memory_warning_bytes", _megabytes),
+    "METAREFRESH_MAXDELAY": ("max_refresh_seconds", _zero_is_none),
     "PIPELINES": ("item_functions", _crawlo_pipelines),
     "REDIRECT_MAX_TIMES": ("max_redirects", _same),
     "RETRY_HTTP_CODES": ("retry_statuses", _same),
@@ -146,6 +147,7 @@ FOREIGN: dict[str, tuple[str, Callable[[Any], Any]]] = {
 
 SWITCHES: dict[str, dict[str, Any]] = {
     "MEMUSAGE_ENABLED": {"memory_limit_bytes": None, "memory_warning_bytes": None},
+    "METAREFRESH_ENABLED": {"max_refresh_seconds": None},
     "REDIRECT_ENABLED": {"max_redirects": 0},
     "RETRY_ENABLED": {"max_attempts": 1},
 }
@@ -199,7 +201,7 @@ _SCHEDULES = "use skitter schedule add NAME --cron … to run commands on a sche
 _IDLE_CONNECTIONS = "max_idle_bytes limits the connections that a worker keeps open"
 _DATABASE = "-o mysql://…, postgresql://…, mongodb://…, sqlite:FILE#TABLE and others write to a database"
 _NO_TARGET = "there is no such output; write a sink class, or feed it with -o kafka://…"
-_SPIDERS = 'spiders = ["FOLDER"] in skitter.toml says where spiders are found by name'
+_SPIDERS = 'outside of a project of Scrapy or Crawlo, spiders = ["FOLDER"] in skitter.toml says where spiders are found'
 _CACHE = "use cache_dir and cache_seconds to read fetched pages from a folder"
 _STATUSES = "handle_statuses of the spider or of a Request lists statuses besides 2xx that callbacks see"
 _TLS = "libcurl's default applies"
@@ -267,7 +269,7 @@ COUNTERPARTS: dict[str, str] = _each(
     ("MEDIA_ALLOW_REDIRECTS", "a download follows redirects like every request"),
     ("MEMDEBUG_ENABLED MEMUSAGE_CHECK_INTERVAL_SECONDS", _MEMORY),
     ("MEMUSAGE_NOTIFY_MAIL STATSMAILER_RCPTS", _MAIL),
-    ("METAREFRESH_ENABLED METAREFRESH_IGNORE_TAGS METAREFRESH_MAXDELAY", "a refresh in a page is a link, not followed"),
+    ("METAREFRESH_IGNORE_TAGS", "a refresh inside noscript or template is none"),
     ("META_COPY_WARN_SKIP_KEYS WARN_ON_GENERATOR_RETURN_VALUE", "such a mistake is an error where it happens"),
     ("REDIRECT_PRIORITY_ADJUST", "a redirect keeps the priority of its request"),
     ("REFERER_ENABLED REFERRER_POLICY REFERRER_POLICIES", "no Referer is sent; headers of a Request may have one"),
@@ -393,6 +395,23 @@ FAMILIES: tuple[tuple[str, str], ...] = (
     ("WECOM_", _MAIL),
 )
 """Beginnings of names that belong together, the longer one first where two fit; what to use instead."""
+
+
+READ_BY_ADAPTER = frozenset(
+    """ADDONS CRAWLSPIDER_FOLLOW_LINKS DEFAULT_REQUEST_HEADERS DEPTH_PRIORITY DOWNLOADER_MIDDLEWARES EXTENSIONS
+    FEED_EXPORT_FIELDS FEED_FORMAT FEED_URI FILES_EXPIRES FILES_RESULT_FIELD FILES_STORE FILES_STORE_GCS_ACL
+    FILES_STORE_S3_ACL FILES_URLS_FIELD HTTPAUTH_DOMAIN HTTPAUTH_PASS HTTPAUTH_USER HTTPERROR_ALLOWED_CODES
+    HTTPERROR_ALLOW_ALL HTTPPROXY_ENABLED IMAGES_EXPIRES IMAGES_MIN_HEIGHT IMAGES_MIN_WIDTH IMAGES_RESULT_FIELD
+    IMAGES_STORE IMAGES_STORE_GCS_ACL IMAGES_STORE_S3_ACL IMAGES_THUMBS IMAGES_URLS_FIELD ITEM_PIPELINES LOG_FORMATTER
+    METAREFRESH_ENABLED METAREFRESH_IGNORE_TAGS METAREFRESH_MAXDELAY REDIRECT_ENABLED REFERER_ENABLED RETRY_ENABLED
+    SPIDER_MIDDLEWARES SPIDER_MODULES STATS_CLASS STATS_DUMP URLLENGTH_LIMIT""".split()
+)
+"""Names that a Scrapy project which runs unchanged may use: the adapter, or Scrapy's own classes in it, read them."""
+READ_BY_SCHEDULER = frozenset(
+    """MAX_IDLE_TIME_BEFORE_CLOSE REDIS_ENCODING REDIS_START_URLS_KEY SCHEDULER_FLUSH_ON_START
+    SCHEDULER_IDLE_BEFORE_CLOSE SKITTER_JOB SKITTER_SINKS""".split()
+)
+"""Names that ``skitter.contrib.scrapy.Scheduler`` and its ``RedisSpider`` read."""
 
 
 def counterpart(name: str) -> str:

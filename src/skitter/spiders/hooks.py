@@ -166,8 +166,8 @@ class Hooks:
         deduplication are those of its host. A changed request is not stored: the next attempt starts with the
         original."""
 
-    def on_headers(self, response: Response) -> Drop | Retry | None:
-        """Called with status and headers of each response before its body is read; a Drop or Retry aborts it.
+    def on_headers(self, response: Response) -> Drop | Retry | Ban | None:
+        """Called with status and headers of each response before its body is read; a Drop, Retry or Ban aborts it.
 
         It is called while the response arrives, so it cannot be a coroutine."""
 
@@ -179,12 +179,12 @@ class Hooks:
 
     def on_response(
         self, request: Request, response: Response
-    ) -> Response | Retry | Drop | Awaitable[Response | Retry | Drop | None] | None:
+    ) -> Response | Retry | Drop | Ban | Awaitable[Response | Retry | Drop | Ban | None] | None:
         """Called for each response, with any status, before anything else; a Response replaces it."""
 
     def on_error(
         self, request: Request, failure: Failure
-    ) -> Response | Answer | Retry | Drop | Awaitable[Response | Answer | Retry | Drop | None] | None:
+    ) -> Response | Answer | Retry | Drop | Ban | Awaitable[Response | Answer | Retry | Drop | Ban | None] | None:
         """Called for each failed attempt: no response, an error status, or a callback that raised an exception.
 
         A returned Response or Answer is passed to the callback instead, unless the callback itself has failed."""

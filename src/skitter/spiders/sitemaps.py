@@ -25,6 +25,8 @@ MAX_LEVELS = 3
 """The deepest nesting of indexes, which the protocol forbids and sites use."""
 MAX_NAMED = 1_000
 """The most sitemaps that are read from one robots.txt."""
+EMPTY = "sitemap_empty"
+"""Rule of a sitemap that lists nothing, and of a robots.txt that names no sitemap."""
 _LEVEL, _NAMED_BY = "sitemap_level", "sitemap_named_by"
 
 
@@ -78,7 +80,7 @@ def followed(response: Response, seeds: Sequence[str]) -> Iterator[Links | Reque
             # For the worker to do something else (``Callbacks``): a file can take a second.
             yield Links()
     except SitemapError as error:
-        if not found:
+        if not found and error.rule != "empty":
             raise
         response.leave_out(f"sitemap_{error.rule}")
 
@@ -86,6 +88,8 @@ def followed(response: Response, seeds: Sequence[str]) -> Iterator[Links | Reque
 def _named(response: Response) -> Iterator[Request]:
     """Iterate over requests for the sitemaps that a robots.txt names."""
     named = Robots.parse(response.body, "*").sitemaps
+    if not named:
+        response.leave_out(EMPTY)
     if len(named) > MAX_NAMED:
         response.leave_out("sitemap_too_many")
     for text in named[:MAX_NAMED]:

@@ -29,7 +29,7 @@ from skitter.fetch.contract import Fetcher, FetchRequest, slow_transfers_of
 from skitter.model.page import Page
 from skitter.settings import Settings
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 60.0
 """Time limit of waits. A fetcher that hangs fails the test after this time."""
 
 Answer = Callable[["ContractSite", str], Coroutine[Any, Any, bytes]]
@@ -303,8 +303,8 @@ class FetcherContract:
 
     async def test_no_answer_in_time_is_class_timeout(self, sites: ContractSites) -> None:
         site = await sites.site(never)
-        assert await kind(sites.fetcher(timeout_seconds=60), site.url(), timeout_seconds=0.3) == "timeout"
-        assert await kind(sites.fetcher(timeout_seconds=0.3), site.url()) == "timeout"
+        assert await kind(sites.fetcher(timeout_seconds=60), site.url(), timeout_seconds=1) == "timeout"
+        assert await kind(sites.fetcher(timeout_seconds=1), site.url()) == "timeout"
 
     async def test_half_a_body_is_class_truncated(self, sites: ContractSites) -> None:
         site = await sites.site(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\nConnection: close\r\n\r\nhalf")

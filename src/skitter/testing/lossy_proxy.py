@@ -63,41 +63,76 @@ class LossyProxy:
         task.add_done_callback(self._open.discard)
 
     async def _pass_on(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        to_reader, to_writer = await asyncio.open_connection(*self._target)
-        request = bytearray()
+        await self._join(reader, writer, *await asyncio.open_connection(*self._target))
+
+    async def _join(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        to_reader: asyncio.StreamReader,
+        to_writer: asyncio.StreamWriter,
+    ) -> None:
+        """Pass on what comes from both sides until one of them ends."""
+        passage = Passage()
         ways = [
-            asyncio.create_task(self._asks(reader, to_writer, request)),
-            asyncio.create_task(self._answered(to_reader, writer, request)),
+            asyncio.create_task(self._asks(reader, to_writer, passage)),
+            asyncio.create_task(self._answered(to_reader, writer, passage)),
         ]
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            # Before anything is waited for: the wait may be cancelled.
+            for end in (writer, to_writer):
+                end.close()
             for way in ways:
                 way.cancel()
             await asyncio.gather(*ways, return_exceptions=True)
             for end in (writer, to_writer):
-                end.close()
                 with contextlib.suppress(OSError):
                     await end.wait_closed()
 
-    @staticmethod
-    async def _asks(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytearray) -> None:
+    async def _asks(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, passage: Passage) -> None:
         while data := await reader.read(65536):
-            request += data
-            writer.write(data)
+            passage.request += data
+            if not await self._send(writer, data, passage, is_answer=False):
+                return
 
-    async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytearray) -> None:
+    async def _answered(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, passage: Passage) -> None:
         while data := await reader.read(65536):
-            if request:
+            if passage.request:
                 self._answers += 1
-                asked = bytes(request)
-                request.clear()
+                asked = bytes(passage.request)
+                passage.request.clear()
                 if self.loses(asked, self._answers):
                     self.lost += 1
                     if self.meanwhile is not None:
                         await self.meanwhile()
                     return
-            writer.write(data)
+            if not await self._send(writer, data, passage, is_answer=True):
+                return
+
+    async def _send(
+        self,
+        writer: asyncio.StreamWriter,
+        data: bytes,
+        passage: Passage,  # noqa: ARG002  for relays that do more
+        *,
+        is_answer: bool,  # noqa: ARG002
+    ) -> bool:
+        """Pass a piece on. False ends the connection."""
+        writer.write(data)
+        await writer.drain()
+        return True
+
+
+class Passage:
+    """A connection through the proxy."""
+
+    def __init__(self) -> None:
+        self.request = bytearray()
+        """What was asked and has not been answered."""
+        self.is_swallowed = False
+        """For proxies that lose pieces: what comes later must not go on as if nothing had been."""
 
 
 @contextlib.contextmanager
@@ -108,9 +143,9 @@ def in_a_thread(way: LossyProxy) -> Iterator[LossyProxy]:
     thread.start()
 
     try:
-        yield asyncio.run_coroutine_threadsafe(way.__aenter__(), loop).result(5)
+        yield asyncio.run_coroutine_threadsafe(way.__aenter__(), loop).result(60)
     finally:
-        asyncio.run_coroutine_threadsafe(way.__aexit__(), loop).result(5)
+        asyncio.run_coroutine_threadsafe(way.__aexit__(), loop).result(60)
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()

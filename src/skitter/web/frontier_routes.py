@@ -6,7 +6,7 @@ import asyncio
 import functools
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Any, TypeVar
 from urllib.parse import unquote
 
@@ -17,16 +17,19 @@ from skitter.app.audit import Trails
 from skitter.audit.mutations import MUTATIONS
 from skitter.concurrency import wait_shielded
 from skitter.dedup.hyperloglog import checked_changes
+from skitter.delivery.archive import is_output_of
 from skitter.errors import FrontierError, JobError, UsageError, VanishedError
 from skitter.frontier.contract import acting_for
 from skitter.frontier.http import wire
 from skitter.frontier.http.trail import AskedEntries, FoundEntries, read_asked
 from skitter.frontier.http.wire import Role
 from skitter.model.audit import MAX_ACTOR_CHARS, Actor
+from skitter.model.capability import SUBMIT
 from skitter.model.job import JobSpec, Report
 from skitter.model.job_name import check_job_name
 from skitter.web import work_waiters, worker_identity
 from skitter.web.call_limits import BusyError, CallLimits
+from skitter.web.capabilities import HINT, capability_of_call, refusal
 from skitter.web.credentials import Credential
 from skitter.web.stores import Store
 from skitter.web.work_waiters import WorkWaiters
@@ -62,8 +65,10 @@ class RefusedError(FrontierError):
 class FrontierRoutes:
     """Serves the jobs of one store."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, allowed: Collection[str] = ()) -> None:
+        """``allowed``: the capabilities of clients that are not the owner."""
         self._store = store
+        self._allowed = allowed
         self._limits = CallLimits()
         self._identity = WorkerIdentity()
         self._waiters = WorkWaiters()
@@ -94,10 +99,13 @@ class FrontierRoutes:
         if method is None:
             raise RefusedError(404, f"no such call: {request.path}", hint="does the client run the same version?")
         credential, job = authorised(request, method.role), request.match_info["job"]
+        check_capability(capability_of_call(method.name), credential, self._allowed)
         with self._limits.admitted(credential.name, _length_of(request)):
             arguments = _decoded(method.read_arguments, await _body_of(request))
             if credential.role < (needed := method.role_for(arguments)):
                 raise not_permitted(credential, needed)
+            if method.name == "close_sink" and arguments.forget:
+                check_capability(SUBMIT, credential, self._allowed)
             known_spec = request.headers.get(wire.SPEC_HEADER, "")
             actor = actor_of(credential, request) if method.name in MUTATIONS else None
             call = functools.partial(self._call, credential, job, method, arguments, known_spec, actor)
@@ -169,7 +177,7 @@ class FrontierRoutes:
         credential: Credential,
         job: str,
         method: wire.Method,
-        arguments: msgspec.Struct,
+        arguments: Any,
         known_spec: str = "",
         actor: Actor | None = None,
     ) -> bytes:
@@ -181,6 +189,9 @@ class FrontierRoutes:
                     await self._identity.own(credential, job, frontier, arguments)
                 elif isinstance(spec := getattr(arguments, "spec", None), JobSpec) and spec.name != job:
                     raise RefusedError(400, f"the specification is of another job: {spec.name}, not {job}")
+                refused = refusal(SUBMIT, credential, self._allowed) if method.name == "open_sink" else ""
+                if refused and not is_output_of(await frontier.sinks(), arguments.target):
+                    raise RefusedError(403, refused, hint=HINT)
                 called = frontier if actor is None else acting_for(frontier, actor)
                 answer: Any = await getattr(called, method.name)(**msgspec.structs.asdict(arguments))
         except (JobError, VanishedError):
@@ -235,6 +246,12 @@ def authorised(request: web.Request, role: Role) -> Credential:
     if job is not None:
         check_job_name(job)
     return credential
+
+
+def check_capability(what: str, credential: Credential, allowed: Collection[str]) -> None:
+    """Refuse what brings new work to the master and is not allowed to this client."""
+    if sentence := refusal(what, credential, allowed):
+        raise RefusedError(403, sentence, hint=HINT)
 
 
 def not_permitted(credential: Credential, needed: Role) -> RefusedError:

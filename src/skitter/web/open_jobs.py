@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from skitter.concurrency import open_in_thread
 from skitter.errors import VanishedError
 from skitter.frontier.contract import Frontier
 
@@ -34,7 +35,7 @@ class OpenJobs:
         ``alone``: one of its own, for a call of minutes that others must not wait for.
         """
         if alone:
-            frontier = await asyncio.to_thread(self._open_job, job)
+            frontier = await open_in_thread(self._open_job, job)
             try:
                 yield frontier
             finally:
@@ -45,7 +46,7 @@ class OpenJobs:
             async with self._opening:
                 await self._close_idle()
                 # Another call may have opened it meanwhile. In a thread: a file may be locked by another process.
-                opened = self._opened.pop(job, None) or _Opened(await asyncio.to_thread(self._open_job, job))
+                opened = self._opened.pop(job, None) or _Opened(await open_in_thread(self._open_job, job))
                 self._opened[job] = opened
         # At the end of the row: it was used last.
         self._opened[job] = opened

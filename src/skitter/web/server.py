@@ -59,6 +59,8 @@ class ServerConfig(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert: str = ""
     tls_key: str = ""
     client_ca: str = ""
+    allow: frozenset[str] = frozenset()
+    """The capabilities of clients that are not the owner."""
     run: Run = Run()
     """Its ``alerts`` are watched for all jobs of the stores."""
 
@@ -84,8 +86,8 @@ class MasterServer:
             tls=self._ssl is not None,
         )
         self.stores = {store.name: store for store in (stores or stores_of(config.frontiers))}
-        self._work = {name: FrontierRoutes(store) for name, store in self.stores.items()}
-        self._api = ApiRoutes(self.stores, self.access, self._seen_report, check_command)
+        self._work = {name: FrontierRoutes(store, config.allow) for name, store in self.stores.items()}
+        self._api = ApiRoutes(self.stores, self.access, self._seen_report, check_command, config.allow)
         self._refusals_told_at = -REFUSALS_TOLD_SECONDS
         self.app = web.Application(client_max_size=wire.MAX_BODY_BYTES, middlewares=[self._guard])
         self.app.on_response_prepare.append(_add_headers)

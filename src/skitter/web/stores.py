@@ -19,6 +19,7 @@ from skitter.app.frontiers import (
     open_frontier,
     sqlite_file,
 )
+from skitter.concurrency import open_in_thread
 from skitter.errors import FrontierError, MissingJobError, UsageError
 from skitter.frontier.contract import Frontier
 from skitter.model.audit import Actor
@@ -63,7 +64,7 @@ class Store:
     async def jobs(self) -> list[str]:
         """The names of its jobs. It is made if it is not there: a SQLite file goes with its last job."""
         # In a thread: a file may be locked by another process.
-        frontier = await asyncio.to_thread(open_frontier, self.url, "any", create=True)
+        frontier = await open_in_thread(open_frontier, self.url, "any", create=True)
         await frontier.close()
         return await list_jobs(self.url)
 

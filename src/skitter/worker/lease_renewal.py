@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from typing import Protocol, Self
 
+from skitter.concurrency import open_in_thread
 from skitter.errors import FrontierError
 from skitter.frontier.contract import WorkSource
 from skitter.model.lease import Lease
@@ -163,15 +164,10 @@ class RenewalThread:
     async def _opened(self) -> OwnSource:
         while True:
             # In yet another thread: a locked store must not stop the beat.
-            opening = asyncio.create_task(asyncio.to_thread(self._open_source))
             try:
-                return await asyncio.shield(opening)
+                return await open_in_thread(self._open_source)
             except FrontierError as error:
                 log.warning("could not open the frontier to renew leases, will try again: %s", error)
-            except asyncio.CancelledError:
-                with contextlib.suppress(FrontierError):
-                    await (await opening).close()
-                raise
             await asyncio.sleep(self._lease_seconds / 10)
 
     def _lost(self, leases: list[Lease]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -10,13 +10,12 @@ import msgspec
 from skitter.errors import FetchError
 from skitter.fetch.contract import FetchRequest
 from skitter.model import secrets
-from skitter.model.cookie_lines import CookieLines
 from skitter.model.lease import Lease
 from skitter.model.outcome import Ending, Outcome
 from skitter.model.page import Page
 from skitter.model.proxy import ProxyFault
 from skitter.model.request import Request
-from skitter.model.session import CookieNews
+from skitter.model.session import Cookie, CookieNews
 from skitter.policy.user_agents import UserAgents
 from skitter.settings import Settings
 from skitter.worker.leased_proxy import LeasedProxies
@@ -43,9 +42,9 @@ class PageIdentity:
             return headers
         return self._user_agents.headers(headers, request.url, lease.session_name or request.session or "")
 
-    def jar(self, lease: Lease, request: Request) -> CookieLines | None:
+    def jar(self, lease: Lease, request: Request) -> tuple[Cookie, ...] | None:
         """The cookies that a page may send; None: it sends and keeps none."""
-        return None if self._jars is None else self._jars.lines(lease, request)
+        return None if self._jars is None else self._jars.copy_for(lease, request)
 
     async def with_proxy(self, lease: Lease, fetched: FetchRequest) -> FetchRequest:
         """The request as it goes through the proxy that its lease names."""
@@ -93,7 +92,7 @@ class PageIdentity:
         return None if self._jars is None else await self._jars.received(lease, request, page)
 
 
-def conceal_cookies(outcome: Outcome, jar: CookieLines) -> None:
+def conceal_cookies(outcome: Outcome, jar: Sequence[Cookie]) -> None:
     """A site may print the cookies that it was sent, and a traceback quote the page."""
-    if outcome.error and jar.cookies:
-        outcome.error = secrets.concealed(outcome.error, [cookie.value for cookie in jar.cookies])
+    if outcome.error and jar:
+        outcome.error = secrets.concealed(outcome.error, [cookie.value for cookie in jar])

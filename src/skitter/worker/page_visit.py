@@ -16,6 +16,7 @@ from skitter.errors import BrowserLostError, FetchError, LateError, RequestError
 from skitter.extract.response import Response
 from skitter.fetch.contract import Fetcher, FetchRequest
 from skitter.model import secrets
+from skitter.model.counters import EMPTY_SITEMAP
 from skitter.model.item import ItemKind, NewItem
 from skitter.model.lease import Lease
 from skitter.model.outcome import FAILED_ERRBACKS, Ending, HostNews, Outcome
@@ -32,7 +33,7 @@ from skitter.spiders.failure import Failure
 from skitter.spiders.function_spider import FunctionSpider
 from skitter.spiders.hooks import Ban, Drop, Retry
 from skitter.spiders.scrapy_names import retries_first, with_options
-from skitter.spiders.sitemaps import SITEMAP_CALLBACK
+from skitter.spiders.sitemaps import EMPTY, SITEMAP_CALLBACK
 from skitter.worker.callbacks import Callbacks
 from skitter.worker.distinct_urls import DistinctUrls
 from skitter.worker.leased_proxy import LeasedProxies
@@ -101,6 +102,9 @@ class Visitor:
         known = secrets.of_request(request.url, request.headers, request.cookies)
         known += [secret for credential in self._settings.run.credentials for secret in credential.secrets]
         return secrets.concealed(error, known + secrets.of_answer(page.headers if page is not None else ()))
+
+    def _response(self, page: Page, request: Request) -> Response:
+        return Response(page, request, self._joins, self._product, self._settings.links.max_refresh_seconds)
 
     def visit(
         self,
@@ -237,11 +241,11 @@ class Visitor:
             return await self._decided(lease, request, page, decision)
         response: Response | None = None
         if self._hooks is not None and self._hooks.on_response:
-            response = Response(page, request, self._joins, self._product)
+            response = self._response(page, request)
             seen = await self._hooks.ask_response(request, response)
             if not isinstance(seen, Response):
                 return await self._decided(lease, request, page, seen)
-            response, page = seen, seen.page
+            response, page = seen if seen.page is page else self._response(seen.page, request), seen.page
         if revisit is not None and revisit.is_unchanged(page):
             unchanged = self._outcome(lease, page, Ending.UNCHANGED)
             unchanged.tally["unchanged"] = 1
@@ -262,7 +266,7 @@ class Visitor:
         """Not where the owner's wish is that no items are kept of it, and the job obeys that."""
         if not self._obeys(request):
             return True
-        response = Response(page, request, self._joins, self._product)
+        response = self._response(page, request)
         directives = DirectivePolicy(response, self._rules.scope, self._settings.politeness)
         return directives.against_items not in ("noindex", "tdm")
 
@@ -311,7 +315,7 @@ class Visitor:
     ) -> tuple[Outcome, list[str]]:
         """``response``: the page, where a hook has seen it."""
         if response is None:
-            response = Response(page, request, self._joins, self._product)
+            response = self._response(page, request)
         callback = getattr(self._rules.spider, request.callback or "parse", None)
         if callback is None:
             error = f"the spider has no callback of this name: {request.callback}"
@@ -337,6 +341,8 @@ class Visitor:
         if response.has_flaws:
             for rule, count in response.flaws.items():
                 page_yield.tally[f"skipped:{rule}"] += count
+                if rule == EMPTY:
+                    page_yield.tally[EMPTY_SITEMAP + self._rules.drop_reason(response.url)] += count
         outcome = self._outcome(lease, page, Ending.DONE)
         self._distinct_urls.add(request.url)
         if self._trap_detector is not None and outcome.news is not None:
@@ -398,7 +404,7 @@ class Visitor:
         return await self._fail(lease, request, page, error_class, message)
 
     async def _unanswered(self, lease: Lease, request: Request, error: FetchError) -> tuple[Outcome, list[str]]:
-        kind, message = error.error_class, self._concealed(str(error), request, None)
+        kind, message = error.error_class, self._concealed(str(error).removesuffix(f": {request.url}"), request, None)
         if kind == "guard":
             return Outcome(lease=lease, ending=Ending.EXCLUDED, error_class="guard", error=message, touched=False), []
         if (decided := await self._asked_of_error(lease, request, None, kind, message)) is not None:

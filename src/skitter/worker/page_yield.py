@@ -55,7 +55,7 @@ class LinkContext:
         """Called with the need of each request that has one."""
 
     def drop_reason(self, text: str) -> str:
-        """The reason as it is counted."""
+        """The reason, or the URL of an empty sitemap, as it is counted."""
         reason = " ".join(text.split())[:DROP_REASON_CHARS]
         if reason not in self._drop_reasons and len(self._drop_reasons) >= DROP_REASONS:
             return "other reasons"

@@ -81,7 +81,10 @@ class RobotsGate:
                 url = absolute(location, url)
         except FetchError as error:
             if error.error_class != "guard":
-                outcome = self._unknown(lease, error.error_class, f"robots.txt: {error}")
+                # Of a host that cannot be reached, no file is to blame.
+                is_down = error.error_class in retry.UNREACHABLE_ERROR_CLASSES
+                told = str(error).removesuffix(f": {lease.host_key}{ROBOTS_PATH}" if is_down else "")
+                outcome = self._unknown(lease, error.error_class, told)
                 if error.error_class in retry.BACKOFF_ERROR_CLASSES:
                     outcome.news = HostNews(blocked=True)
                 return outcome, error
@@ -96,10 +99,10 @@ class RobotsGate:
             pause = retry.retry_after_seconds(page.header("retry-after"), lease.leased_at, page.header("date"))
             error_class = retry.error_class(page.status)
             if page.status in retry.BLOCK_STATUSES or pause is not None:
-                outcome = self._unknown(lease, error_class, f"robots.txt: HTTP {page.status}")
+                outcome = self._unknown(lease, error_class, f"HTTP {page.status}: {url}")
                 outcome.news = HostNews(blocked=True, retry_after_seconds=pause)
                 return outcome, page
-            return self._unknown(lease, error_class, f"robots.txt: HTTP {page.status}"), page
+            return self._unknown(lease, error_class, f"HTTP {page.status}: {url}"), page
         robots = await self._parsed(verdict.text)
         record = RobotsRecord(verdict.text, robots.crawl_delay or 0.0)
         # A chain may have led to another host, whose address is not this one's. How fast a small file comes says

@@ -13,7 +13,6 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from skitter.frontier.contract import WorkSource
-from skitter.model.cookie_lines import NO_COOKIES, CookieLines
 from skitter.model.lease import Lease
 from skitter.model.outcome import Outcome
 from skitter.model.page import Page
@@ -38,7 +37,7 @@ _SCRAPY = b"cookie"
 class _Jar:
     """The cookies of one session and registrable domain, as this worker knows them."""
 
-    __slots__ = ("cookies", "lines", "pending", "seen", "size", "version")
+    __slots__ = ("cookies", "copy", "pending", "seen", "size", "version")
 
     def __init__(self) -> None:
         self.version = 0
@@ -51,7 +50,7 @@ class _Jar:
 
     def use(self, cookies: list[Cookie]) -> None:
         self.cookies = {cookie.key: cookie for cookie in cookies}
-        self.lines = CookieLines(cookies) if cookies else NO_COOKIES
+        self.copy = tuple(cookies)
         self.size = sum(map(size_of, cookies))
 
 
@@ -96,18 +95,18 @@ class SessionJars:
             # What was not sent is as it was, or is not there.
             self._jar(key).seen = version
 
-    def lines(self, lease: Lease, request: Request) -> CookieLines | None:
+    def copy_for(self, lease: Lease, request: Request) -> tuple[Cookie, ...] | None:
         """The cookies that a page may send; None: it has no session."""
         if request.session is None:
             return None
         if not self._jars:
-            return NO_COOKIES
+            return ()
         key = (lease.session_name or request.session, _domain(lease.host_key))
         jar = self._jars.get(key)
         if jar is None:
-            return NO_COOKIES
+            return ()
         self._jars.move_to_end(key)
-        return jar.lines
+        return jar.copy
 
     async def received(self, lease: Lease, request: Request, page: Page) -> CookieNews | None:
         """What an answer has changed, for this worker's pages at once, for others with the commit; None: nothing."""

@@ -25,7 +25,7 @@ async def _refuse_at_work(frontier: Frontier) -> None:
     report = await frontier.report(0)
     name = report.job.spec.name
     if report.job.state is State.RUNNING:
-        raise JobError(f"a running job cannot be repaired: {name}", hint=f"pause it first: skitter pause --job {name}")
+        raise JobError(f"a running job cannot be repaired: {name}", hint=f"pause it first: skitter pause {name}")
     if workers := live_workers(report):
         who = ", ".join(
             f"process {one.heartbeat.pid} on {one.heartbeat.host_name}" if one.heartbeat else one.id for one in workers

@@ -41,6 +41,8 @@ class Spider(AdaptedSpider):
         from skitter.contrib.crawlo.project import project_settings
 
         module, values = project_settings(Path.cwd())
+        # The list of spiders has read it already: no warning should say that it has no effect.
+        values.pop("SPIDER_MODULES", None)
         (_, project), sinks, frontier = translated(module, values, warnings)
         if frontier:
             warnings.append(

@@ -45,7 +45,7 @@ class Downloads:
     ) -> None:
         self._add_headers = add_headers
         self._fetcher = fetcher
-        self._delay_seconds = settings.politeness.delay_seconds
+        self._delay_seconds = settings.politeness.delay_seconds or 0.0
         self._attempts = min(settings.retry.max_attempts, 3)
         self._retried = read_statuses(settings.retry.retry_statuses)
         self._max_redirects = settings.fetch.max_redirects

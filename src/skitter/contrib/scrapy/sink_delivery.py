@@ -75,7 +75,7 @@ class SinkDelivery:
         while complete and await self._is_incomplete():
             if time.monotonic() > until:
                 log.warning(
-                    "outputs are incomplete: skitter deliver --job %s writes the undelivered items",
+                    "outputs are incomplete: skitter deliver %s -o OUTPUT writes the undelivered items",
                     self._settings.spec.name,
                 )
                 return

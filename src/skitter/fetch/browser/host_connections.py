@@ -11,6 +11,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from skitter.policy.politeness import PER_HOST, PUBLIC_PER_HOST, is_public
+
 IDLE_SECONDS = 0.5
 """A connection on which nothing was sent for so long may be closed for another."""
 
@@ -26,16 +28,17 @@ class HostConnection:
 
 
 class HostConnections:
-    """Open connections of all pages, by host and port."""
+    """Open connections of all pages, by host and port. ``per_host``: None is the default of public and private ones."""
 
-    def __init__(self, per_host: int) -> None:
+    def __init__(self, per_host: int | None) -> None:
         self._per_host = per_host
         self._open: dict[tuple[str, int], set[HostConnection]] = {}
         self._waiting: dict[tuple[str, int], deque[asyncio.Future[None]]] = {}
 
     async def enter(self, host: tuple[str, int], close: Callable[[], object]) -> HostConnection:
         """Wait until there is room for one more; ``close``: how it can be closed if it is idle."""
-        while len(self._open.get(host, ())) >= self._per_host:
+        limit = self._per_host or (PUBLIC_PER_HOST if is_public(f"//[{host[0]}]") else PER_HOST)
+        while len(self._open.get(host, ())) >= limit:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             waiting = self._waiting.setdefault(host, deque())
             waiting.append(future)

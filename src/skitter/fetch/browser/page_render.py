@@ -23,7 +23,6 @@ from skitter.fetch.browser.page_actions import ActionRun
 from skitter.fetch.browser.page_cookies import for_browser, of_browser
 from skitter.fetch.browser.upstream import Upstream
 from skitter.fetch.contract import FetchRequest
-from skitter.model.cookie_lines import CookieLines
 from skitter.model.page import Page
 from skitter.model.secrets import shown_url
 from skitter.model.session import Cookie
@@ -153,14 +152,14 @@ class PageRender:
             page.cookies = await self._cookies_set(request.jar)
         return page
 
-    async def _cookies_set(self, jar: CookieLines) -> tuple[Cookie, ...]:
+    async def _cookies_set(self, jar: Sequence[Cookie]) -> tuple[Cookie, ...]:
         try:
             found = await within(COOKIE_SECONDS, self._ready.context.cookies())
         except TimeoutError:
             # A page without the cookies that it has set would be a session that is logged out.
             raise self._timeout() from None
         url = self._request.url
-        return changes(jar.cookies, of_browser(found, url), is_https=url.startswith("https:"))
+        return changes(jar, of_browser(found, url), is_https=url.startswith("https:"))
 
     def _timeout(self) -> FetchError:
         return FetchError("timeout", f"not rendered within {self._seconds:g} s: {self._shown}")
@@ -200,8 +199,8 @@ class PageRender:
 
     async def _prepare(self) -> None:
         request, ready = self._request, self._ready
-        if request.jar is not None and request.jar.cookies:
-            await self._add_jar(request.jar.cookies)
+        if request.jar:
+            await self._add_jar(request.jar)
         if request.cookies:
             cookies: list[Any] = [
                 {"name": name, "value": value, "url": request.url} for name, value in request.cookies.items()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from skitter.errors import FetchError, SettingsError
 from skitter.fetch.contract import Fetcher, FetchRequest, slow_transfers_of
 from skitter.model.page import Page
+from skitter.policy.politeness import PER_HOST, has_own_pace
 from skitter.settings import Settings
 
 if TYPE_CHECKING:
@@ -97,13 +98,13 @@ class RenderingFetcher:
         from skitter.fetch.dns_lookups import DnsLookups
         from skitter.fetch.network_guard import Guard
 
-        fetch = self._settings.fetch
+        fetch, politeness = self._settings.fetch, self._settings.politeness
         lookups = DnsLookups(max_lookups=MAX_LOOKUPS)
         self._close_lookups = lambda: lookups.close(FetchError("protocol", "the fetcher is closed"))
         network = Network(
             guard=Guard(allow_private=fetch.allow_private),
             lookups=lookups,
-            connections=HostConnections(self._settings.politeness.per_host),
+            connections=HostConnections(politeness.per_host or (PER_HOST if has_own_pace(politeness) else None)),
             connect_timeout_seconds=fetch.connect_timeout_seconds,
         )
         return BrowserPool(self._settings, self._program, network, self._tell)

@@ -18,7 +18,7 @@ from skitter.frontier.contract import Frontier
 from skitter.model.job import JobSpec
 from skitter.model.secrets import without_secrets
 
-VERSION = "4"
+VERSION = "5"
 """Raised with every change that an older client or master would misread."""
 VERSION_HEADER = "Skitter-Wire"
 CALL_HEADER = "Skitter-Call"

@@ -37,7 +37,7 @@ from skitter.policy import host_budgets
 from skitter.policy.sessions import rules_of
 from skitter.settings import Proxies, Settings
 
-FORMAT = 6
+FORMAT = 7
 """The format of what lies in Redis (1_job.lua)."""
 LEASE_FIELDS = 14
 _NO_SUCH_KEY = b"?"

@@ -45,8 +45,8 @@ CONSISTENCY = frozenset(
 INTAKES = frozenset("open_intake tell_intake leave_intake".split())
 """Scripts of intakes, which have ``intake_records.lua`` before them."""
 _BEFORE = {**dict.fromkeys(CONSISTENCY, "consistency"), **dict.fromkeys(INTAKES, "intake_records")}
-# A shard sends its status with every answer. (A function of Lua may use 60 names from outside; commit.lua, which
-# uses most, has room for one more.)
+# A shard sends its status with every answer. A function of Lua may use 60 names from outside and have 200 locals;
+# tests/integration/frontier/test_lua_scripts.py shows how many each script has left.
 _ANSWER = """
 local function answer()
 {own}
@@ -84,6 +84,10 @@ def constants() -> dict[str, int | float | str]:
         "MAX_PACE_SECONDS": politeness.MAX_PACE_SECONDS,
         "PACE_WINDOW_SECONDS": politeness.PACE_WINDOW_SECONDS,
         "AHEAD_SECONDS": politeness.AHEAD_SECONDS,
+        "PER_HOST": politeness.PER_HOST,
+        "PUBLIC_PER_HOST": politeness.PUBLIC_PER_HOST,
+        "PUBLIC_DELAY_SECONDS": politeness.PUBLIC_DELAY_SECONDS,
+        "PRIVATE_NAMES": politeness.PRIVATE_NAMES,
         "SHORT_SECONDS": shares.SHORT_SECONDS,
         "SHORT_WORKERS": shares.SHORT_WORKERS,
         "SHARED_POLL_SECONDS": shares.SHARED_POLL_SECONDS,
@@ -145,6 +149,7 @@ def constants() -> dict[str, int | float | str]:
         **{f"HALT_{halt.name}": halt.value for halt in host.Halt if halt},
         "GIVEN_UP_CLASS": politeness.GIVEN_UP_CLASS,
         "GIVEN_UP_REASON": politeness.GIVEN_UP_REASON,
+        "HOST_DOWN": politeness.HOST_DOWN,
         "PAUSED_HOSTS": contract.PAUSED_HOSTS,
         **{work.name: work.value for work in Work},
         **{f"{kind.name}_KIND": kind.value for kind in ItemKind},

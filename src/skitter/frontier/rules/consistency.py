@@ -262,7 +262,7 @@ class _Comparison:
                 parked += host.phase is Phase.PARKED
                 halts[host.halt] += 1
         for key in sorted(unknown):
-            mend = self._host_setter(Host(key, run=job.run), permitted=True)
+            mend = self._host_setter(Host(key, run=job.run, public=politeness.is_public(key)), permitted=True)
             yield fault("permit", key, "the record of a permitted host", "there", "none in this run", mend)
         if parked != job.parked:
             yield fault("parked_count", "job", "parked", parked, job.parked, _setter(job, "parked", parked))

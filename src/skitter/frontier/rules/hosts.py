@@ -75,6 +75,7 @@ class HostRules:
             host.pages = host.signs = host.burst_left = 0
             host.pacer, host.needs, host.halt = "", {}, Halt.NONE
             host.phase = Phase.IDLE
+            host.public = politeness.is_public(host.key)
         return host
 
     def join_queue(self, key: str, priority: int, need: str) -> None:

@@ -15,7 +15,7 @@ from skitter.frontier.tables import DELIVERED_EARLIER, JobRow, RequestState, Row
 from skitter.model.host import Host
 from skitter.model.page_record import KnownPage
 from skitter.model.request import Entry
-from skitter.policy import host_budgets, lost_leases
+from skitter.policy import host_budgets, lost_leases, politeness
 from skitter.settings import Recrawl
 
 COUNTER = {
@@ -202,7 +202,7 @@ class RequestRules:
     def give_up(self, host: Host, error_class: str, error: str) -> None:
         """A host that is down takes what waits for it along: a piece now, the rest with calls to come."""
         if host.given_up is None:
-            host.given_up = (error_class, f"the host is down: {error}")
+            host.given_up = (error_class, f"{politeness.HOST_DOWN}{error}")
         self._bury_piece(host)
 
     def stop(self, host: Host) -> None:

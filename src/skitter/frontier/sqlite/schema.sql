@@ -1,4 +1,4 @@
--- The SQLite frontier, format 5. Every table belongs to one job (jobs.job); times are seconds of the store's clock.
+-- The SQLite frontier, format 7. Every table belongs to one job (jobs.job); times are seconds of the store's clock.
 --
 -- jobs      one row a job: its record (msgpack of JobRow without the spec), its spec, and the clock, which
 --           never goes back

@@ -31,7 +31,7 @@ from skitter.sqlite_driver import disk_errno, use_wal
 T = TypeVar("T")
 
 APPLICATION_ID = 0x736B6974  # "skit"
-FORMAT = 6
+FORMAT = 7
 BUSY_SECONDS = 120.0
 """A worker that is stopped inside a transaction locks the others out; its supervisor ends it well before this."""
 _PRAGMAS = (

@@ -18,7 +18,7 @@ def sqlite_sink(target: Target) -> Sink:
     from skitter.sinks.databases.sqlite import SqliteDatabase
     from skitter.sinks.databases.table_sink import TableSink
 
-    return TableSink(SqliteDatabase(target))
+    return TableSink(SqliteDatabase(target), target.path)
 
 
 def postgresql_sink(target: Target) -> Sink:

@@ -17,6 +17,7 @@ from skitter.sinks.databases.column_names import KEY, short_key
 from skitter.sinks.databases.database import Column, Database, OtherTableError, RefusedError, TableInfo
 from skitter.sinks.databases.machine_lock import MachineLock
 from skitter.sinks.databases.table_columns import Row, Table
+from skitter.sinks.durable_files import resolve_file
 from skitter.sinks.item_keys import items_with_keys
 
 _MARK = b"1"
@@ -32,8 +33,9 @@ class TableSink:
 
     exact = True
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, file: str = "") -> None:
         self.target = database.target.name
+        self._file = file
         self._database = database
         self._fields = database.target.key_fields
         self._lock = MachineLock(database.target.job, self.target)
@@ -41,6 +43,8 @@ class TableSink:
         """None: not connected."""
 
     def take(self) -> None:
+        if self._file:
+            resolve_file(self._file)  # before a run begins
         self._lock.take()
 
     def open(self, progress: SinkProgress) -> bytes:

@@ -14,6 +14,7 @@ from skitter.model.host import Phase
 from skitter.model.job import FailedRequest, State, Trace
 from skitter.model.lease import Work
 from skitter.model.page_record import KnownPage
+from skitter.policy.politeness import PER_HOST
 from skitter.testing.agreement.pair import Pair
 from skitter.testing.agreement.strategies import ADDRESSES, HOST_OF
 
@@ -59,7 +60,7 @@ class Agreeing(Pair):
                 in_flight[HOST_OF[request_id]] += 1
         for trace in traces.values():
             if trace.host is not None:
-                assert 0 <= in_flight[trace.host.key] <= trace.host.in_flight <= self.settings["per_host"]
+                assert 0 <= in_flight[trace.host.key] <= trace.host.in_flight <= (self.settings["per_host"] or PER_HOST)
 
     @invariant()
     def addresses_are_counted_by_their_leases(self) -> None:

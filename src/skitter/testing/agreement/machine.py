@@ -147,7 +147,7 @@ class FrontiersAgree(IntakeSteps):
             changes.pop("target_concurrency", None)
             # A host that does not wait gets a shorter delay when it is written, and a backend with more calls writes
             # more often.
-            changes["delay_seconds"] = max(changes.get("delay_seconds", 0.5), self.settings["delay_seconds"], 0.5)
+            changes["delay_seconds"] = max(changes.get("delay_seconds") or 0.5, self.settings["delay_seconds"], 0.5)
         if self.agreed(functools.partial(self.changed, changes)) is not None:
             self.settings = {**self.settings, **changes}
         # The next lease brings waiting hosts forward; done here, so that the ready hosts are known before the next

@@ -19,6 +19,7 @@ from skitter.model.host import Host, Phase
 from skitter.model.job import Trace
 from skitter.model.lease import Grant, Lease, Work
 from skitter.policy import host_budgets
+from skitter.policy.politeness import default_pace
 from skitter.settings import Settings
 from skitter.testing.agreement.grants import Ready, Rooms, by_host, check_order, comparable, rest_of
 from skitter.testing.agreement.strategies import (
@@ -88,6 +89,10 @@ class Pair(RuleBasedStateMachine):
         self.served: tuple[dict[str, int], dict[str, int]] = ({}, {})
         self.in_burst: set[str] = set()
 
+    def oracle_time(self) -> float:
+        """Return the time as the oracle reads it: two clocks that add up the same steps differ in the last digit."""
+        return self.store.tables.clock()
+
     def teardown(self) -> None:
         self.patch.undo()
         self.loop.run_until_complete(self.other.close())
@@ -139,7 +144,8 @@ class Pair(RuleBasedStateMachine):
         budget = None if of_job is None else of_job.of(host)
         # If the delay follows the latency, the first page is fetched alone to measure it.
         alone = self.settings["target_concurrency"] is not None and not host.latency_seconds
-        room: int = 1 if alone else self.settings["per_host"]
+        politeness = Settings.from_layers([("the job", self.settings)]).politeness
+        room = 1 if alone else politeness.per_host or default_pace(host, politeness)[1]
         return (room if budget is None else min(room, budget - host.pages)) - host.in_flight
 
     @property

@@ -39,10 +39,10 @@ FINGERPRINTER = Fingerprinter(b"the same in both")
 names = st.builds("{}/{}".format, st.sampled_from(HOSTS), st.sampled_from(PATHS))
 job_settings = st.fixed_dictionaries(
     {
-        "delay_seconds": st.sampled_from([0.0, 0.0, 0.5, 0.1]),
+        "delay_seconds": st.sampled_from([None, None, 0.0, 0.5, 0.1]),
         "burst_pages": st.sampled_from([1, 2, 16]),
         "burst_seconds": st.sampled_from([0.0, 0.5, 100.0]),
-        "per_host": st.sampled_from([1, 2, 8]),
+        "per_host": st.sampled_from([None, 1, 2, 8]),
         "per_ip": st.sampled_from([None, None, 1, 2, 3]),
         "obey_robots": st.booleans(),
         "robots_seconds": st.sampled_from([20.0, 1000.0]),
@@ -68,7 +68,7 @@ job_settings = st.fixed_dictionaries(
 changed_settings = st.fixed_dictionaries(
     {},
     optional={
-        "delay_seconds": st.sampled_from([0.0, 0.1, 0.5, 20.0]),
+        "delay_seconds": st.sampled_from([None, 0.0, 0.1, 0.5, 20.0]),
         "burst_pages": st.sampled_from([1, 16]),
         "target_concurrency": st.sampled_from([None, 0.5, 2.0]),
         "max_delay_seconds": st.sampled_from([0.5, 1.5, 20.0]),
@@ -79,8 +79,10 @@ changed_settings = st.fixed_dictionaries(
 
 def entry(name: str, priority: int = 0, *, seed: bool = False, redirected: bool = False, need: str = "") -> Entry:
     host, _, path = name.partition("/")
+    # The last host is private, the others are public.
+    host = host if host == HOSTS[-1] else f"{host}.example"
     chain = ("http://first.example/",) if redirected else ()
-    request = Request(f"http://{host}.example/{path}", priority=priority, seed=seed, chain=chain, need=need)
+    request = Request(f"http://{host}/{path}", priority=priority, seed=seed, chain=chain, need=need)
     return FINGERPRINTER.entry(request)
 
 

@@ -80,6 +80,7 @@ class FrontierContract(
     needs.NeedsOfOthers,
     needs.KeptNeeds,
     politeness.Politeness,
+    politeness.DefaultPace,
     politeness.AdaptiveDelay,
     politeness.Slots,
     per_ip.AddressLimits,

@@ -37,13 +37,13 @@ class Client:
     def spec(
         self, seeds: Sequence[str] = (), arguments: Mapping[str, str] | None = None, spider: str = "", **settings: Any
     ) -> JobSpec:
-        """Return the specification of a job, by default of one that does not obey robots.txt."""
+        """Return the specification of a job, by default of one without robots.txt and delay."""
         return JobSpec(
             name=self._job,
             spider=spider,
             seeds=list(seeds),
             arguments=dict(arguments or {}),
-            settings={"obey_robots": False, **self._settings, **settings},
+            settings={"obey_robots": False, "delay_seconds": 0.0, "per_host": 8, **self._settings, **settings},
         )
 
     async def begin(
@@ -233,8 +233,9 @@ class Client:
 
 
 def url_of(name: str) -> str:
+    """Return the URL of a short name; a URL stays as it is."""
     host, _, path = name.partition("/")
-    return f"http://{host}.example/{path}"
+    return name if "://" in name else f"http://{host}.example/{path}"
 
 
 def name_of(lease: Lease) -> str:

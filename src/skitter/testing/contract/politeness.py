@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from skitter.model.lease import Call, Lease
 from skitter.model.outcome import Ending
 from skitter.testing.contract.client import Client, names_of
@@ -95,6 +99,44 @@ class Politeness:
         await client.begin(per_host=3)
         await client.end(lease)
         assert await client.names() == ["a/2", "a/3", "a/4"]
+
+
+class DefaultPace:
+    """A public host has a delay and two requests in flight, unless the settings or its robots.txt have a pace."""
+
+    @pytest.mark.parametrize(
+        ("host_key", "settings", "at_once", "in_all"),
+        [
+            ("https://shop.example:8443", {}, 1, 2),
+            ("http://8.8.8.8", {}, 1, 2),
+            ("http://intranet", {}, 8, 8),
+            ("http://10.0.0.1:8080", {}, 8, 8),
+            ("http://shop.example", {"delay_seconds": 0.0}, 8, 8),
+            ("http://shop.example", {"per_host": 5}, 5, 5),
+        ],
+    )
+    async def test_who_gets_it(
+        self, store: ContractStore, host_key: str, settings: dict[str, Any], at_once: int, in_all: int
+    ) -> None:
+        first, second = store.client(), store.client()
+        pages = [f"{host_key}/{page}" for page in range(9)]
+        await first.seeded(*pages, **{"delay_seconds": None, "per_host": None, **settings})
+        assert len(await first.lease("w1")) == at_once
+        await store.elapse(0.5)
+        assert await first.lease("w1") == []
+        await store.elapse(WINDOW + TICK)
+        assert len(await second.lease("w2")) == in_all - at_once
+        await store.elapse(10.0)
+        assert await first.lease("w1") == []
+
+    async def test_a_crawl_delay_replaces_it(self, store: ContractStore) -> None:
+        client = store.client()
+        await client.seeded("a/1", "a/2", "a/3", obey_robots=True, delay_seconds=None, per_host=None)
+        await client.open_gate(await client.one(), b"Crawl-delay: 0.3", 0.3)
+        await store.elapse(0.5)
+        for _ in range(3):
+            await store.elapse(0.3 + WINDOW + TICK)
+            assert len(await client.lease()) == 1
 
 
 class AdaptiveDelay:

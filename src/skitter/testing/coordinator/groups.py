@@ -68,12 +68,12 @@ class Groups:
             await until(is_empty)
 
     async def test_a_living_member_stays_beyond_the_session_time(self, place: CoordinatorPlace) -> None:
-        async with place.cluster() as one, place.cluster(session_seconds=3.0) as other:
+        async with place.cluster() as one, place.cluster(session_seconds=4.0) as other:
             events = one.watch_members("group")
             await other.join("group", "name", b"data")
             assert await following(events) == MemberEvent(MemberChange.JOINED, "name", b"data")
             with pytest.raises(TimeoutError):
-                async with asyncio.timeout(4.0):
+                async with asyncio.timeout(5.0):
                     await anext(events)
             assert await one.members("group") == {"name": b"data"}
 

@@ -140,9 +140,9 @@ class HeldLocks:
 
     async def test_a_living_holder_keeps_its_lock_beyond_the_lifetime(self, place: CoordinatorPlace) -> None:
         async with place.cluster() as cluster, place.cluster() as other:
-            async with cluster.lock("lock", lifetime_seconds=2.5) as held:
+            async with cluster.lock("lock", lifetime_seconds=4.0) as held:
                 with pytest.raises(TimeoutError):
-                    await other.lock("lock", retry_seconds=0.05).acquire(timeout_seconds=3.0)
+                    await other.lock("lock", retry_seconds=0.05).acquire(timeout_seconds=4.5)
                 held.check()
                 assert not held.lost.is_set()
             async with other.lock("lock", timeout_seconds=WAIT_SECONDS) as second:

@@ -11,7 +11,7 @@ import pytest
 from skitter.cluster.cluster import Cluster
 from skitter.cluster.contract import Coordinator
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 60.0
 """Time limit of waits for events that must happen."""
 SESSION_SECONDS = 6.0
 """Long enough that no session expires just because the machine is busy."""

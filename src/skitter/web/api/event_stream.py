@@ -79,11 +79,12 @@ class EventStreams:
         except ConnectionError:
             pass
         finally:
-            for end in endings:
-                end()
+            ending = [task for end in endings for task in end()]
             self._watchers.discard(watcher)
             self._streams[name] -= 1
             self._streams += Counter()
+            if ending:
+                await asyncio.wait(ending)
         return response
 
     async def _send(self, call: Call, response: web.StreamResponse, watcher: Watcher) -> None:
@@ -114,7 +115,7 @@ class EventStreams:
         except RefusedError:
             return False
 
-    def _watch(self, call: Call, watcher: Watcher) -> list[Callable[[], None]]:
+    def _watch(self, call: Call, watcher: Watcher) -> list[Callable[[], list[asyncio.Task[None]]]]:
         """Look at what a call asks for; how to end that."""
         query: EventsQuery = call.query
         watch = partial(self._figures.watch, watcher)

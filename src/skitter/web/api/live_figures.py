@@ -88,11 +88,14 @@ class Topic:
         if self._task is None:
             self._task = asyncio.create_task(self._poll())
 
-    def remove(self, watcher: Watcher) -> None:
+    def remove(self, watcher: Watcher) -> list[asyncio.Task[None]]:
+        """Remove a watcher. The last one cancels the task, which is returned: it may have a store to close."""
         self._watchers.discard(watcher)
-        if not self._watchers and self._task is not None:
-            self._task.cancel()
-            self._task = None
+        if self._watchers or self._task is None:
+            return []
+        task, self._task = self._task, None
+        task.cancel()
+        return [task]
 
     async def _poll(self) -> None:
         while True:
@@ -150,15 +153,16 @@ class LiveFigures:
 
     def watch(
         self, watcher: Watcher, key: tuple[Any, ...], event: str, read: Callable[[], Awaitable[Any]]
-    ) -> Callable[[], None]:
-        """Let a watcher look at the topic of a key, which is made if nobody does yet; call the answer to end that."""
+    ) -> Callable[[], list[asyncio.Task[None]]]:
+        """Let a watcher look at the topic of a key, made if nobody does yet. The answer ends that: see ``remove``."""
         topic = self._topics.setdefault(key, Topic(event, read))
         topic.add(watcher)
 
-        def end() -> None:
-            topic.remove(watcher)
+        def end() -> list[asyncio.Task[None]]:
+            tasks = topic.remove(watcher)
             if not topic.is_watched and self._topics.get(key) is topic:
                 del self._topics[key]
+            return tasks
 
         return end
 

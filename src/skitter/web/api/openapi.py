@@ -10,8 +10,10 @@ from typing import Any
 import msgspec
 
 from skitter._version import __version__
+from skitter.model.capability import MEANINGS
 from skitter.web.access import COOKIE
 from skitter.web.api.route import PROBLEM_TYPE, NoQuery, Problem, Route
+from skitter.web.capabilities import capability_of_route
 
 _NAME = re.compile(r"\{(\w+)\}")
 _REFS = "#/components/schemas/{name}"
@@ -58,10 +60,11 @@ def _operation(route: Route, schema_of: dict[str, Any], components: dict[str, An
     responses: dict[str, Any] = {str(route.status): {"description": HTTPStatus(route.status).phrase, **content}}
     if route.method == "GET" and route.media_type == "application/json":
         responses["304"] = {"description": "Not Modified: If-None-Match has the ETag of the response"}
-    responses["default"] = {
-        "description": "An error, as problem details (RFC 9457)",
-        "content": {PROBLEM_TYPE: {"schema": schema_of[_key(Problem)]}},
-    }
+    problem = {"content": {PROBLEM_TYPE: {"schema": schema_of[_key(Problem)]}}}
+    if (word := capability_of_route(route.method, route.path)) in MEANINGS:
+        told = f'Forbidden: except for admins, this needs [remote] allow = ["{word}"] in the server\'s skitter.toml'
+        responses["403"] = {"description": told, **problem}
+    responses["default"] = {"description": "An error, as problem details (RFC 9457)", **problem}
     needed = "everybody" if route.role is None else route.role.name.lower()
     operation: dict[str, Any] = {
         "operationId": _operation_id(route),

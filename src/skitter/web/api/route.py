@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from http import HTTPStatus
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -29,8 +29,9 @@ from skitter.model.job_name import check_job_name
 from skitter.model.secrets import without_secrets, without_secrets_inside
 from skitter.web.access import not_known
 from skitter.web.call_limits import BusyError, CallLimits
+from skitter.web.capabilities import capability_of_route
 from skitter.web.credentials import Credential
-from skitter.web.frontier_routes import CREDENTIAL, RefusedError, actor_of, in_time, not_permitted
+from skitter.web.frontier_routes import CREDENTIAL, RefusedError, actor_of, check_capability, in_time, not_permitted
 from skitter.web.stores import Store
 
 PREFIX = "/api/v1"
@@ -156,8 +157,10 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 class RouteServer:
     """Serves routes: what all of them have in common."""
 
-    def __init__(self, stores: dict[str, Store]) -> None:
+    def __init__(self, stores: dict[str, Store], allowed: Collection[str] = ()) -> None:
+        """``allowed``: the capabilities of clients that are not the owner."""
         self._stores = stores
+        self._allowed = allowed
         self._limits = CallLimits()
 
     def add(self, app: web.Application, route: Route) -> None:
@@ -172,6 +175,7 @@ class RouteServer:
             raise not_known()
         if route.role is not None and credential.role < route.role:
             raise not_permitted(credential, route.role)
+        check_capability(capability_of_route(route.method, route.path), credential, self._allowed)
         names = dict(request.match_info)
         if (job := names.get("job")) is not None:
             check_scope(credential, job)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from aiohttp import web
@@ -47,8 +47,9 @@ class ApiRoutes:
         access: Access,
         seen_report: Callable[[str, str, Report], Report],
         check_command: CheckCommand | None = None,
+        allowed: Collection[str] = (),
     ) -> None:
-        """``check_command``: says which commands may be scheduled; None: none may."""
+        """``check_command``: says which commands may be scheduled; None: none may. ``allowed``: see ``RouteServer``."""
         figures = LiveFigures(seen_report)
         self._reads = reads.JobReads(figures)
         self._failures = failures.FailureReads(figures)
@@ -56,7 +57,7 @@ class ApiRoutes:
         self._schedules = schedules.ScheduleRoutes(check_command)
         self._session = SessionRoutes(access)
         self._streams = EventStreams(figures, self._reads, access)
-        self._server = RouteServer(stores)
+        self._server = RouteServer(stores, allowed)
         self.table = [*self._own(), *self._of_jobs(), *self._of_changes(), *self._of_schedules()]
 
     def add_to(self, app: web.Application) -> None:

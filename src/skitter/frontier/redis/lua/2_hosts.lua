@@ -24,6 +24,8 @@ local BURST_LEFT, BURST_UNTIL, PACER = 27, 28, 29
 local NEEDS = 30
 -- An operator's order (model.host.Halt): 0 none, 1 paused, 2 given up. It belongs to the run.
 local HALT = 31
+-- 1 for a host whose name is public, else 0. It is packed with TRUSTED.
+local PUBLIC = 32
 -- GIVEN_UP stays until all that waits is buried, or the host is forgiven.
 -- PARKED: it would be ready, but its IP address has as many requests in flight as S.per_ip allows.
 -- The phases (IDLE, READY, WAITING, FULL, GIVEN_UP, PARKED) are those of model/host.py.
@@ -34,6 +36,8 @@ local hosts, stood_in, stood_at, stood_as = {}, {}, {}, {}
 local touched, is_touched = {}, {}
 -- Hosts that the worker of this call has just worked for, or was granted, and whose delay it keeps; in that order.
 local pace = {hosts = {}, is_known = {}, round_trip_seconds = 0}
+-- A function in a table is none of the 200 locals that a script may have, nor of the 60 outer names of a function.
+local politeness = {}
 -- The needs that the worker of this call can serve, and whether it is granted nothing else; and where hosts stand for theirs:
 -- {set, score, name} each. 7_needs.lua has the functions.
 local needs = {served = {}, only = false, stood = {}}
@@ -47,8 +51,20 @@ local function due_at(h)
   return math.max(h[DUE], h[BLOCKED_UNTIL])
 end
 
+function politeness.has_own_pace(settings)
+  return settings.delay_seconds or settings.per_host or settings.target_concurrency
+end
+
+-- Delay and requests in flight where they are not set.
+function politeness.default_pace(h)
+  if h[PUBLIC] == 1 and not politeness.has_own_pace(S) and not (S.obey_robots and h[CRAWL_DELAY] > 0) then
+    return PUBLIC_DELAY_SECONDS, PUBLIC_PER_HOST
+  end
+  return 0, PER_HOST
+end
+
 local function delay_of(h)
-  local delay = S.delay_seconds
+  local delay = S.delay_seconds or (politeness.default_pace(h))
   if S.obey_robots then delay = math.max(delay, h[CRAWL_DELAY]) end
   if S.target_concurrency then
     delay = math.max(delay, math.min(h[LATENCY] / S.target_concurrency, S.max_delay_seconds))
@@ -62,7 +78,6 @@ end
 
 -- ---- budgets
 
--- Functions in a table count as one of the 60 names from outside that a function of Lua may use.
 local budgets = {}
 
 -- Some host may be stopped: there are budgets, or an operator has given one up.
@@ -71,13 +86,13 @@ function budgets.may_stop()
 end
 
 -- nil: none.
-local function budget_of(h)
+function budgets.of(h)
   if not S.trap_pages or h[SIGNS] < S.trap_signs then return S.max_pages_per_host end
   return math.min(S.trap_pages, S.max_pages_per_host or math.huge)
 end
 
 function budgets.is_spent(h)
-  local budget = budget_of(h)
+  local budget = budgets.of(h)
   return budget and h[PAGES] >= budget or false
 end
 
@@ -89,20 +104,20 @@ end
 -- The setting that stopped the host.
 function budgets.rule_of(h)
   if not budgets.is_spent(h) then return '' end
-  return budget_of(h) == S.max_pages_per_host and 'max_pages_per_host' or 'trap_pages'
+  return budgets.of(h) == S.max_pages_per_host and 'max_pages_per_host' or 'trap_pages'
 end
 
-local function judged(h, sign)
+function budgets.judge(h, sign)
   if h[SIGNS] >= (S.trap_signs or 0) then return end
   h[SIGNS] = sign and h[SIGNS] + 1 or math.floor(h[SIGNS] / 2)
 end
 
 local function has_room(h)
   if h[PHASE] == GIVEN_UP or h[GATE] ~= 0 or h[HALT] ~= 0 then return false end
-  local budget = budget_of(h)
+  local budget = budgets.of(h)
   if budget and h[PAGES] + h[IN_FLIGHT] >= budget then return false end
   -- A host whose delay goes by its latency is asked for one page until that is known.
-  return h[IN_FLIGHT] < ((S.target_concurrency and h[LATENCY] == 0) and 1 or S.per_host)
+  return h[IN_FLIGHT] < ((S.target_concurrency and h[LATENCY] == 0) and 1 or S.per_host or select(2, politeness.default_pace(h)))
 end
 
 local function needs_gate(h)
@@ -111,7 +126,7 @@ end
 
 -- ---- addresses (IpLimits in frontier/rules/hosts.py has the reasons): only where S.per_ip is set, or was
 
-local function load_of(address)
+function addresses.load_of(address)
   local load = addresses.loads[address]
   if not load then
     load = tonumber(call('HGET', RUN .. 'addresses', address) or 0)
@@ -121,7 +136,7 @@ local function load_of(address)
 end
 
 -- The counts of many at once.
-local function load_addresses(keys)
+function addresses.load(keys)
   local missing = {}
   for _, key in ipairs(keys) do
     local address = hosts[key][ADDRESS]
@@ -135,18 +150,18 @@ local function load_addresses(keys)
   end
 end
 
-local function address_is_full(h)
-  return S.per_ip and h[ADDRESS] ~= '' and load_of(h[ADDRESS]) >= S.per_ip
+function addresses.is_full(h)
+  return S.per_ip and h[ADDRESS] ~= '' and addresses.load_of(h[ADDRESS]) >= S.per_ip
 end
 
-local function look_at(address)
+function addresses.note_room(address)
   if S.per_ip and address ~= '' then addresses.look_at[address] = true end
 end
 
-local function count_address(address, step)
-  addresses.loads[address] = load_of(address) + step
+function addresses.count(address, step)
+  addresses.loads[address] = addresses.load_of(address) + step
   addresses.changed[address] = true
-  if step < 0 then look_at(address) end
+  if step < 0 then addresses.note_room(address) end
 end
 
 -- One request at a time goes before hosts that are in no burst: more would need more connections.
@@ -174,7 +189,7 @@ local function phase_of(h)
   if h[QUEUED] == 0 and not h[NEEDS] then return IDLE end
   if not has_room(h) then return FULL end
   if due_at(h) > now then return WAITING end
-  return address_is_full(h) and PARKED or READY
+  return addresses.is_full(h) and PARKED or READY
 end
 
 local ready_names = {}
@@ -230,7 +245,7 @@ local function pack_host(h)
     and h[STRUCK_AT] == 0 and h[AWAY] == 0 and h[GATE_LOSSES] == 0 and h[LATE] == 0 and h[ADDRESS] == ''
     and h[BLOCKED_UNTIL] == 0 and h[HALT] == 0 and h[BURST_UNTIL] == 0 and h[PAGES] + h[SIGNS] == 0 and h[QUEUED] > 0 and not h[NEEDS]
     and levels and levels[1] == h[TOP] and levels[2] == h[QUEUED] then
-    return struct.pack(SHORT_FORM, 1, h[RUN_OF], h[QUEUED], h[TOP], h[SERVED], h[PHASE], h[TRUSTED])
+    return struct.pack(SHORT_FORM, 1, h[RUN_OF], h[QUEUED], h[TOP], h[SERVED], h[PHASE], h[TRUSTED] + 4 * h[PUBLIC])
   end
   local rare = ''
   if h[STRUCK_AT] ~= 0 or h[LATE] ~= 0 or h[GATE_LOSSES] ~= 0 or h[AWAY] ~= 0 or h[HOST_ERROR] ~= ''
@@ -244,7 +259,7 @@ local function pack_host(h)
   end
   local budget = h[PAGES] + h[SIGNS] > 0 and struct.pack(BUDGET_FORM, h[PAGES], h[SIGNS]) or ''
   return struct.pack(
-    LONG_FORM, 2, h[RUN_OF], h[QUEUED], h[IN_FLIGHT], h[TOP], h[SERVED], h[PHASE], h[GATE], h[TRUSTED], h[DUE],
+    LONG_FORM, 2, h[RUN_OF], h[QUEUED], h[IN_FLIGHT], h[TOP], h[SERVED], h[PHASE], h[GATE], h[TRUSTED] + 4 * h[PUBLIC], h[DUE],
     h[BLOCKED_UNTIL], h[CRAWL_DELAY], h[ROBOTS_VERSION], h[ROBOTS_UNTIL], h[LATENCY], levels and levels[1] or 0,
     levels and levels[2] or 0, h[BURST_LEFT], h[BURST_UNTIL], #h[PACER], h[PACER], #h[ADDRESS], h[ADDRESS],
     #rare, rare
@@ -255,8 +270,8 @@ local function unpack_host(stored)
   if string.byte(stored) == 1 then
     local _, run, queued, top, served, phase, trusted = struct.unpack(SHORT_FORM, stored)
     return {
-      run, queued, 0, top, served, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, trusted, 0, '', '', phase, {top, queued}, 0, 0,
-      0, 0, 0, 0, '', false, 0,
+      run, queued, 0, top, served, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, trusted % 4, 0, '', '', phase, {top, queued}, 0, 0,
+      0, 0, 0, 0, '', false, 0, math.floor(trusted / 4),
     }
   end
   local _, run, queued, in_flight, top, served, phase, gate, trusted, due, blocked_until, crawl_delay, robots_version,
@@ -264,8 +279,8 @@ local function unpack_host(stored)
     struct.unpack(LONG_FORM, stored)
   local h = {
     run, queued, in_flight, top, served, due, blocked_until, 0, 0, 0, 0, crawl_delay, robots_version, robots_until,
-    gate, 0, trusted, latency, address, '', phase, listed > 0 and {priority, listed}, 0, 0, 0, 0, burst_left,
-    burst_until, pacer, false, 0,
+    gate, 0, trusted % 4, latency, address, '', phase, listed > 0 and {priority, listed}, 0, 0, 0, 0, burst_left,
+    burst_until, pacer, false, 0, math.floor(trusted / 4),
   }
   if rest <= #stored then h[PAGES], h[SIGNS] = struct.unpack(BUDGET_FORM, stored, rest) end
   if rare ~= '' then
@@ -277,19 +292,30 @@ local function unpack_host(stored)
   return h
 end
 
+-- Whether the name of a host is public: 1 or 0.
+function politeness.is_public(key)
+  local name = string.match(key, '^[^/]*//%[([^%]]*)%]') or string.match(key, '^[^/]*//([^/:]*)') or ''
+  -- Nearly all names end in a word. Of these, only those of localhost are private.
+  if string.find(name, '^[^:]*[.]%a[^.:]*$') then return string.find(name, '[.]localhost$') and 0 or 1 end
+  for pattern in string.gmatch(PRIVATE_NAMES, '%S+') do
+    if string.find(name, '^' .. pattern .. '$') then return 0 end
+  end
+  return 1
+end
+
 -- A new run begins with an empty queue and forgiven troubles; delays, blocks and robots.txt stay.
-local function read_host(stored)
+local function read_host(stored, key)
   if not stored then
     return {
       J.run, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '', IDLE, false, 0, 0, 0, 0, 0, 0, '',
-      false, 0,
+      false, 0, politeness.is_public(key),
     }
   end
   local h = unpack_host(stored)
   if h[RUN_OF] ~= J.run then
     h[RUN_OF], h[QUEUED], h[IN_FLIGHT], h[STRIKES], h[BLOCKS], h[GATE], h[GATE_LOSSES] = J.run, 0, 0, 0, 0, 0, 0
     h[TRUSTED], h[PHASE], h[LEVELS], h[AWAY], h[BACKOFF], h[PAGES], h[SIGNS] = 0, IDLE, false, 0, 0, 0, 0
-    h[BURST_LEFT], h[PACER], h[NEEDS], h[HALT] = 0, '', false, 0
+    h[BURST_LEFT], h[PACER], h[NEEDS], h[HALT], h[PUBLIC] = 0, '', false, 0, politeness.is_public(key)
   end
   return h
 end
@@ -303,12 +329,12 @@ local function load_hosts(keys)
     end
   end
   for place, stored in ipairs(fetch(BASE .. 'hosts', missing)) do
-    local key, h = missing[place], read_host(stored)
+    local key, h = missing[place], read_host(stored, missing[place])
     hosts[key] = h
     stood_in[key], stood_at[key], stood_as[key] = stand_of(key, h)
     if h[NEEDS] then needs.stood[key] = needs.stands_of(key, h) end
   end
-  if S.per_ip then load_addresses(missing) end
+  if S.per_ip then addresses.load(missing) end
 end
 
 -- A host's record, to be changed: it will be written back.
@@ -322,31 +348,31 @@ local function host_of(key)
 end
 
 -- Remember a few long queues for people. Whoever's queue changes comes by here, so those kept are exact.
-local crowd, shortest = 0, false
+local crowd = {count = 0, shortest = false}
 
-local function measure_crowd()
-  crowd, shortest = 0, false
+function crowd.measure()
+  crowd.count, crowd.shortest = 0, false
   for key, length in pairs(J.crowded) do
-    crowd = crowd + 1
-    if not shortest or length < J.crowded[shortest] then shortest = key end
+    crowd.count = crowd.count + 1
+    if not crowd.shortest or length < J.crowded[crowd.shortest] then crowd.shortest = key end
   end
 end
 
-local function note_queue(key, queued)
+function crowd.note(key, queued)
   local crowded = J.crowded
   if crowded[key] then
     if crowded[key] == queued then return end
     crowded[key] = queued > 0 and queued or nil
-    shortest = false
+    crowd.shortest = false
   elseif queued > 0 then
-    if not shortest then measure_crowd() end
-    if crowd >= CROWDED_HOSTS then
+    if not crowd.shortest then crowd.measure() end
+    if crowd.count >= CROWDED_HOSTS then
       -- Most hosts of a wide crawl leave here.
-      if queued <= crowded[shortest] then return end
-      crowded[shortest] = nil
+      if queued <= crowded[crowd.shortest] then return end
+      crowded[crowd.shortest] = nil
     end
     crowded[key] = queued
-    shortest = false
+    crowd.shortest = false
   end
 end
 
@@ -363,7 +389,7 @@ local function mark_stopped(key, h)
   end
   local rule = budgets.rule_of(h)
   local sign = rule == 'trap_pages' and ': its pages look like those of a trap' or ''
-  local reason = format('the budget of its host is spent: %d pages (%s%s)', budget_of(h), rule, sign)
+  local reason = format('the budget of its host is spent: %d pages (%s%s)', budgets.of(h), rule, sign)
   h[PHASE] = GIVEN_UP
   call('HSET', RUN .. 'reasons', key, pack({HOST_BUDGET, reason}))
 end
@@ -375,7 +401,7 @@ local function note_move(key, h, old)
   local is_parked, is_ready = h[PHASE] == PARKED, h[PHASE] == READY
   if (was_ready or was_parked) and not is_ready and not is_parked and not addresses.granted[key] then
     -- It was to use the room that its address has, and does not: others may.
-    look_at(h[ADDRESS])
+    addresses.note_room(h[ADDRESS])
   end
   if was_parked ~= is_parked then
     J.parked = (J.parked or 0) + (is_parked and 1 or -1)
@@ -389,7 +415,7 @@ local function save_touched()
   local fields, joins, leaves, tops = {}, {}, {}, {}
   for _, key in ipairs(touched) do
     local h, old, name = hosts[key], stood_in[key], stood_as[key]
-    note_queue(key, h[NEEDS] and needs.queued(h) or h[QUEUED])
+    crowd.note(key, h[NEEDS] and needs.queued(h) or h[QUEUED])
     -- Something was added, or came back, to a host that is stopped.
     if may_stop and (h[QUEUED] > 0 or h[NEEDS]) and h[PHASE] ~= GIVEN_UP and budgets.is_stopped(h) then
       mark_stopped(key, h)
@@ -451,7 +477,7 @@ function addresses.call_parked()
     for _, key in ipairs(keys) do host_of(key) end
   end
   for address in pairs(looked_at) do
-    local room = (S.per_ip or 0) - load_of(address)
+    local room = (S.per_ip or 0) - addresses.load_of(address)
     if room > 0 then
       call_for('', address, room)
       local from = '[' .. address .. '\0\1'
@@ -473,7 +499,7 @@ local function save_hosts()
     addresses.call_parked()
   end
   for address in pairs(addresses.changed) do
-    local load = load_of(address)
+    local load = addresses.load_of(address)
     if load == 0 then
       call('HDEL', RUN .. 'addresses', address)
     else
@@ -523,7 +549,7 @@ end
 -- ---- politeness
 
 -- Book one grant; the start window that goes with it and the distance that the worker keeps, or false and 0.
-local function granted(h, epoch, worker)
+function politeness.granted(h, epoch, worker)
   h[IN_FLIGHT] = h[IN_FLIGHT] + 1
   h[SERVED] = epoch
   if h[BURST_LEFT] > 0 then
@@ -556,13 +582,15 @@ function pace.may_go_on(key, h, worker, floor)
   if not pace.is_known[key] or h[PACER] ~= worker or not needs.top(h) or h[BLOCKED_UNTIL] > now then return false end
   local delay = delay_of(h)
   return delay > 0 and delay <= MAX_PACE_SECONDS and h[IN_FLIGHT] < 1 + math.floor((h[LATENCY] + AHEAD_SECONDS) / delay)
-    and has_room(h) and not needs_gate(h) and not address_is_full(h) and (not floor or needs.top(h) >= floor)
+    and has_room(h) and not needs_gate(h) and not addresses.is_full(h) and (not floor or needs.top(h) >= floor)
 end
 
 -- ---- settings that change while the job runs (shortened_delay and shorten_wait in policy/politeness.py have the reasons)
 
 function pace.use_settings(settings)
-  local longest = settings.delay_seconds < S.delay_seconds and S.delay_seconds or 0
+  local longest = S.delay_seconds or politeness.has_own_pace(S) and 0 or PUBLIC_DELAY_SECONDS
+  local shorter = settings.delay_seconds or politeness.has_own_pace(settings) and 0 or PUBLIC_DELAY_SECONDS
+  if shorter >= longest then longest = 0 end
   local target = settings.target_concurrency
   if S.target_concurrency and (not target or target > S.target_concurrency
     or settings.max_delay_seconds < S.max_delay_seconds) then
@@ -597,11 +625,11 @@ function pace.reschedule()
   for _, key in ipairs(keys) do host_of(key) end
 end
 
-local function given_back(h, epoch)
+function politeness.given_back(h, epoch)
   if h[SERVED] == epoch and h[PACER] == '' then h[DUE] = math.min(h[DUE], now) end
 end
 
-local function came_late(h)
+function politeness.came_late(h)
   if start_seconds(h) < MAX_START_SECONDS then h[LATE] = h[LATE] + 1 end
 end
 
@@ -621,7 +649,7 @@ function budgets.halt(h, halt)
   h[HALT] = halt
 end
 
-local function answered(key, h, leased_at, latency, status)
+function politeness.answered(key, h, leased_at, latency, status)
   forgive(key, h)
   if h[HOST_ERROR] == HELD_CLASS then h[BLOCKED_UNTIL] = 0 end
   h[STRIKES], h[BLOCKS], h[HOST_ERROR] = 0, 0, ''
@@ -636,14 +664,14 @@ local function answered(key, h, leased_at, latency, status)
 end
 
 -- Only a request that was leased after the last strike tells something new.
-local function strike(h, leased_at, pause)
+function politeness.strike(h, leased_at, pause)
   if leased_at <= h[STRUCK_AT] then return false end
   h[STRUCK_AT] = now
   h[BLOCKED_UNTIL] = math.max(h[BLOCKED_UNTIL], now + pause)
   return true
 end
 
-local function blocked(h, leased_at, retry_after)
+function politeness.blocked(h, leased_at, retry_after)
   h[STRIKES] = 0
   local pause
   if retry_after and retry_after ~= 0 then
@@ -652,31 +680,31 @@ local function blocked(h, leased_at, retry_after)
   else
     pause = math.min(S.host_backoff_seconds * 2 ^ math.min(h[BACKOFF], MAX_DOUBLINGS), MAX_PAUSE_SECONDS)
   end
-  if not strike(h, leased_at, pause) then return false end
+  if not politeness.strike(h, leased_at, pause) then return false end
   h[BLOCKS], h[BACKOFF] = h[BLOCKS] + 1, h[BACKOFF] + 1
   return true
 end
 
-local function unreachable(h, leased_at)
+function politeness.unreachable(h, leased_at)
   local pause = math.min(S.retry_delay_seconds * 2 ^ math.min(h[STRIKES], MAX_DOUBLINGS), MAX_RECONNECT_SECONDS)
-  if not strike(h, leased_at, pause) then return false end
+  if not politeness.strike(h, leased_at, pause) then return false end
   h[STRIKES] = h[STRIKES] + 1
   return true
 end
 
 -- A page of the host holds its worker: nothing more of it for so long, or until it answers.
-local function held(h, pause)
+function politeness.held(h, pause)
   if h[BLOCKED_UNTIL] <= now then h[BLOCKED_UNTIL], h[HOST_ERROR] = now + pause, HELD_CLASS end
 end
 
 -- Its robots.txt could not be read once more: when the host has waited enough, the last good copy governs.
-local function gate_failed(h)
+function politeness.gate_failed(h)
   if h[ROBOTS_UNTIL] == 0 or math.max(h[STRIKES], h[BLOCKS]) < S.max_attempts then return end
   h[ROBOTS_UNTIL] = now + math.min(S.robots_seconds, LAST_COPY_SECONDS)
 end
 
 -- The queue of a paused host is kept until it is resumed.
-local function is_down(h)
+function politeness.is_down(h)
   if h[HALT] == HALT_PAUSED then return false end
   return h[STRIKES] >= S.max_attempts or h[BLOCKS] >= BLOCK_LIMIT
 end
@@ -711,7 +739,7 @@ end
 
 -- It was given up, by an operator or because it is down.
 local function was_given_up(h)
-  return h[PHASE] == GIVEN_UP or h[HALT] == HALT_GIVEN_UP or is_down(h)
+  return h[PHASE] == GIVEN_UP or h[HALT] == HALT_GIVEN_UP or politeness.is_down(h)
 end
 
 -- For people: queued, in flight, due, blocked until, strikes, latency, class of its last error, pages, the setting that
@@ -719,10 +747,10 @@ end
 local function tell_host(key, stored)
   stored = stored or call('HGET', BASE .. 'hosts', key)
   if not stored then return false end
-  local h = read_host(stored)
+  local h = read_host(stored, key)
   return {
     h[NEEDS] and needs.queued(h) or h[QUEUED], h[IN_FLIGHT], text(h[DUE]), text(h[BLOCKED_UNTIL]), h[STRIKES] + h[BLOCKS], text(h[LATENCY]),
-    h[HOST_ERROR], h[ADDRESS], address_is_full(h) and 1 or 0, h[PAGES], budgets.rule_of(h),
+    h[HOST_ERROR], h[ADDRESS], addresses.is_full(h) and 1 or 0, h[PAGES], budgets.rule_of(h),
     h[HALT] == HALT_PAUSED and 1 or 0, was_given_up(h) and 1 or 0,
   }
 end

@@ -454,7 +454,7 @@ local function give_up(key, class, reason)
   local h = host_of(key)
   if h[PHASE] ~= GIVEN_UP and (h[QUEUED] + h[AWAY] > 0 or h[NEEDS]) then
     h[PHASE] = GIVEN_UP
-    call('HSET', RUN .. 'reasons', key, pack({class, 'the host is down: ' .. reason}))
+    call('HSET', RUN .. 'reasons', key, pack({class, HOST_DOWN .. reason}))
   end
   bury_piece(key, h)
 end

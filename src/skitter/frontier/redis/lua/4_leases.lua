@@ -84,7 +84,7 @@ local function end_hold(lease_key, hold)
   if lease_key ~= SEED_KEY then
     local h = host_of(hold[HOLD_HOST])
     h[IN_FLIGHT] = h[IN_FLIGHT] - 1
-    if hold[COUNTED] ~= '' then count_address(hold[COUNTED], -1) end
+    if hold[COUNTED] ~= '' then addresses.count(hold[COUNTED], -1) end
     if hold[HOLD_PROXY] ~= '' then proxies.give_back(hold[HOLD_PROXY]) end
     if hold[TAKEN] ~= '' then sessions.ended(hold[TAKEN]) end
     if work_of(lease_key) == ROBOTS then h[GATE] = 0 end
@@ -121,8 +121,8 @@ end
 local function hand_back(key, hold, late, was_touched)
   if key ~= SEED_KEY then
     local h = host_of(hold[HOLD_HOST])
-    if not was_touched then given_back(h, hold[EPOCH]) end
-    if late then came_late(h) end
+    if not was_touched then politeness.given_back(h, hold[EPOCH]) end
+    if late then politeness.came_late(h) end
     if hold[TAKEN] ~= '' and not was_touched then sessions.given_back(hold[TAKEN], row_of(hold)[NEED]) end
   end
   end_hold(key, hold)
@@ -225,11 +225,11 @@ local function hold_for(worker, lease_key, host_key, row, alone)
   if row and S.sessions and row[NEED] ~= '' then taken = sessions.grant(row[NEED], epoch) end
   if host_key ~= '' then
     local h = host_of(host_key)
-    window, distance = granted(h, epoch, worker)
+    window, distance = politeness.granted(h, epoch, worker)
     pace.note(host_key, h, worker)
     if S.per_ip and h[ADDRESS] ~= '' then
       address = h[ADDRESS]
-      count_address(address, 1)
+      addresses.count(address, 1)
       addresses.granted[host_key] = true
     end
     if J.pooled or S.proxy_pool then
@@ -399,7 +399,7 @@ function share.count(queues, limit)
     for place = 1, queue.fresh do
       local h = hosts[queue[place]]
       local single = needs_gate(h) or delay_of(h) > 0 or S.target_concurrency
-      local room = S.per_ip and 1 or single and 1 or S.per_host - h[IN_FLIGHT]
+      local room = S.per_ip and 1 or single and 1 or (S.per_host or select(2, politeness.default_pace(h))) - h[IN_FLIGHT]
       ready = ready + math.min(most, h[QUEUED], room)
     end
   end
@@ -546,7 +546,7 @@ local function find_suspect()
       -- It stands in no queue, so nothing else would tell that it is not to be leased any more.
       mark_stopped(row[HOST], h)
       burying = true
-    elseif has_room(h) and due_at(h) <= now and not address_is_full(h)
+    elseif has_room(h) and due_at(h) <= now and not addresses.is_full(h)
       and not ((J.pooled or S.proxy_pool) and not proxies.can_serve(row[HOST], h)) then
       return ids[place], row
     end
@@ -657,7 +657,7 @@ local function only_paused()
   end
   -- Suspects stand in no queue: their hosts may be in a back-off and idle.
   for _, row in ipairs(load_rows(call('ZRANGE', RUN .. 'suspects', 0, SUSPECTS_TRIED - 1))) do
-    if read_host(call('HGET', BASE .. 'hosts', row[HOST]))[HALT] ~= HALT_PAUSED then return false end
+    if read_host(call('HGET', BASE .. 'hosts', row[HOST]), row[HOST])[HALT] ~= HALT_PAUSED then return false end
   end
   return true
 end

@@ -68,21 +68,23 @@ end
 -- ---- targets of the whole job: {position in each shard or false, shards and numbers of items to come next, closed,
 -- owner, owned until, life of each shard's server that the positions are of, items rejected, what its owner waits for}
 
-local function new_target()
+local targets = {}
+
+function targets.new()
   return {false, {}, false, '', 0, {}, 0, ''}
 end
 
-local function load_target(name)
+function targets.load(name)
   local stored = call('HGET', RUN .. 'targets', name)
   return stored and unpacked(stored)
 end
 
-local function save_target(name, target)
+function targets.save(name, target)
   call('HSET', RUN .. 'targets', name, pack(target))
 end
 
 -- Whether every target is closed and holds all items that there have been.
-local function all_delivered(items)
+function targets.have_all(items)
   local stored = call('HGETALL', RUN .. 'targets')
   for place = 2, #stored, 2 do
     local target, held = unpacked(stored[place]), 0

@@ -53,32 +53,28 @@ local function define_jars(_, name)
   end
 
   local function merged(known, changes)
-    local by_key, order = {}, {}
-    local function put(cookie)
-      local key = cookie[COOKIE_NAME] .. '\n' .. cookie[COOKIE_DOMAIN] .. '\n' .. cookie[COOKIE_PATH]
-      if by_key[key] then order[by_key[key]] = false end
-      by_key[key] = nil
-      if cookie[COOKIE_EXPIRES] ~= DELETED then
-        order[#order + 1] = cookie
-        by_key[key] = #order
+    local places, order, changed, count, size = {}, {}, {}, 0, 0
+    for _, cookies in ipairs({known, changes}) do
+      for _, cookie in ipairs(cookies) do
+        local key = cookie[COOKIE_NAME] .. '\n' .. cookie[COOKIE_DOMAIN] .. '\n' .. cookie[COOKIE_PATH]
+        local place, stays = places[key] or #order + 1, cookie[COOKIE_EXPIRES] ~= DELETED
+        places[key], order[place], changed[place] = stays and place or nil, stays and cookie, cookies == changes
       end
     end
-    for _, cookie in ipairs(known) do put(cookie) end
-    for _, cookie in ipairs(changes) do put(cookie) end
-    local kept, size = {}, 0
     for _, cookie in ipairs(order) do
-      if cookie then
-        kept[#kept + 1] = cookie
-        size = size + size_of(cookie)
-      end
+      if cookie then count, size = count + 1, size + size_of(cookie) end
     end
-    local first = 1
-    while #kept - first + 1 > MAX_JAR_COOKIES or size > MAX_JAR_BYTES do
-      size = size - size_of(kept[first])
-      first = first + 1
+    for _, is_changed in ipairs({false, true}) do
+      for place, cookie in ipairs(order) do
+        if cookie and changed[place] == is_changed and (count > MAX_JAR_COOKIES or size > MAX_JAR_BYTES) then
+          order[place], count, size = false, count - 1, size - size_of(cookie)
+        end
+      end
     end
     local left = {}
-    for place = first, #kept do left[#left + 1] = kept[place] end
+    for _, cookie in ipairs(order) do
+      if cookie then left[#left + 1] = cookie end
+    end
     return left
   end
 

@@ -23,7 +23,7 @@ end
 
 local function is_over()
   if J.state ~= 'finished' or (S.on_close and not J.closed) then return false end
-  if J.shards then return all_delivered(items) end
+  if J.shards then return targets.have_all(items) end
   for _, sink in pairs(load_sinks()) do
     if not sink[CLOSED] or sink[POSITION] < J.position then return false end
   end
@@ -73,7 +73,7 @@ if J.shards then
 end
 for place = 13, #ARGV do
   call('HSETNX', RUN .. 'sinks', ARGV[place], pack(new_sink()))
-  if J.shards then call('HSETNX', RUN .. 'targets', ARGV[place], pack(new_target())) end
+  if J.shards then call('HSETNX', RUN .. 'targets', ARGV[place], pack(targets.new())) end
 end
 call('SET', BASE .. 'spec', spec)
 call('SET', BASE .. 'begun', pack({ARGV[7], begun, over}))

@@ -6,7 +6,7 @@
 -- shards forget when they follow.
 
 if not load_job() then return false end
-local target = load_target(ARGV[2])
+local target = targets.load(ARGV[2])
 if not target or target[T_OWNER] ~= ARGV[3] then return 0 end
 if ARGV[4] == '1' then
   call('HDEL', RUN .. 'targets', ARGV[2])
@@ -16,7 +16,7 @@ if ARGV[4] == '1' then
   changed()
 else
   target[T_OWNER], target[T_OWNED_UNTIL] = '', 0
-  save_target(ARGV[2], target)
+  targets.save(ARGV[2], target)
 end
 save_job()
 return 1

@@ -72,27 +72,27 @@ local function hear(key, h, hold, head, record)
   if not news then return false end
   notable[key] = true
   if news[N_ADDRESS] ~= '' and news[N_ADDRESS] ~= h[ADDRESS] then
-    look_at(h[ADDRESS])
+    addresses.note_room(h[ADDRESS])
     h[ADDRESS] = news[N_ADDRESS]
   end
   if did(news, WITH_ROBOTS) then learn_robots(key, h, hold[EPOCH], news, record) end
-  if did(news, SIGN + NO_SIGN) then judged(h, did(news, SIGN)) end
-  if did(news, ANSWERED) then answered(key, h, hold[LEASED_AT], news[N_LATENCY], head[H_STATUS]) end
+  if did(news, SIGN + NO_SIGN) then budgets.judge(h, did(news, SIGN)) end
+  if did(news, ANSWERED) then politeness.answered(key, h, hold[LEASED_AT], news[N_LATENCY], head[H_STATUS]) end
   if did(news, BLOCKED) then
     h[HOST_ERROR] = head[H_CLASS]
-    return blocked(h, hold[LEASED_AT], news[N_RETRY_AFTER])
+    return politeness.blocked(h, hold[LEASED_AT], news[N_RETRY_AFTER])
   end
   if did(news, UNREACHABLE) then
     -- held() has said it of a page that held its worker, unless the host has asked for a pause since.
     if head[H_CLASS] ~= HELD_CLASS then h[HOST_ERROR] = head[H_CLASS] end
-    return unreachable(h, hold[LEASED_AT])
+    return politeness.unreachable(h, hold[LEASED_AT])
   end
   return false
 end
 
 -- Not by a robots.txt that cannot be read while the last good copy of it governs.
 local function is_given_up(h, gate)
-  return not (gate and h[ROBOTS_UNTIL] > now) and is_down(h)
+  return not (gate and h[ROBOTS_UNTIL] > now) and politeness.is_down(h)
 end
 
 -- Where the request goes from here.
@@ -129,7 +129,7 @@ local function end_page(id, hold, h, head, struck)
   end
   local max_attempts = (head[H_ATTEMPTS] or 0) > 0 and head[H_ATTEMPTS] or S.max_attempts
   local hopeless = row[ROW_BLOCKS] >= BLOCK_LIMIT or row[ATTEMPTS] >= max_attempts
-  if hopeless or (of_the_host and is_down(h)) then
+  if hopeless or (of_the_host and politeness.is_down(h)) then
     bury(id, row)
   elseif of_the_host then
     requeue(id, row)
@@ -242,7 +242,7 @@ for place, head in ipairs(heads) do
       else
         local host_key = hold[HOLD_HOST]
         local h = host_of(host_key)
-        if not head[H_TOUCHED] then given_back(h, hold[EPOCH]) end
+        if not head[H_TOUCHED] then politeness.given_back(h, hold[EPOCH]) end
         pace.note(host_key, h, hold[WORKER])
         local proxy = hold[HOLD_PROXY]
         is_by_proxy = proxy ~= '' and head[H_PROXY]
@@ -253,7 +253,7 @@ for place, head in ipairs(heads) do
           local was_spent = budgets.is_spent(h)
           local struck = hear(host_key, h, hold, head, record)
           local gate = work_of(key) == ROBOTS
-          if gate and did(news, BLOCKED + UNREACHABLE) then gate_failed(h) end
+          if gate and did(news, BLOCKED + UNREACHABLE) then politeness.gate_failed(h) end
           if struck then
             troubles[#troubles + 1] = {
               host_key, h[HOST_ERROR], h[STRIKES] + h[BLOCKS], text(due_at(h) - now),

@@ -16,7 +16,7 @@ local is_wanted, told = wanted[ARGV[4]], {}
 local scanned = call('HSCAN', BASE .. 'hosts', ARGV[2], 'COUNT', ARGV[3])
 local found = scanned[2]
 for place = 1, #found, 2 do
-  if is_wanted(read_host(found[place + 1])) then
+  if is_wanted(read_host(found[place + 1], found[place])) then
     told[#told + 1] = found[place]
     told[#told + 1] = tell_host(found[place], found[place + 1])
   end

@@ -8,15 +8,15 @@
 -- owner waited for; an empty answer while another owner's time has not run out.
 
 if not load_job() then return false end
-local target = load_target(ARGV[2])
+local target = targets.load(ARGV[2])
 if not target then
   -- The other shards follow, and keep items for it from then on.
-  target = new_target()
+  target = targets.new()
   changed()
 end
 if target[T_OWNER] ~= '' and target[T_OWNER] ~= ARGV[3] and target[T_OWNED_UNTIL] > now then return {} end
 target[T_OWNER], target[T_OWNED_UNTIL] = ARGV[3], now + tonumber(ARGV[4])
-save_target(ARGV[2], target)
+targets.save(ARGV[2], target)
 save_job()
 return {
   target[VECTOR], target[PLAN], target[LIVES], life(), call('HGET', RUN .. 'marks', ARGV[2]) or '',

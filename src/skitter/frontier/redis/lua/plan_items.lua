@@ -7,12 +7,12 @@
 -- Answers positions or nothing, the plan, lives, and the life of this server; an empty answer when the ownership was lost.
 
 if not load_job() then return false end
-local target = load_target(ARGV[2])
+local target = targets.load(ARGV[2])
 if not target or target[T_OWNER] ~= ARGV[3] then return {} end
 target[T_OWNED_UNTIL] = now + tonumber(ARGV[4])
 if #target[PLAN] == tonumber(ARGV[5]) then
   for place = 6, #ARGV do target[PLAN][#target[PLAN] + 1] = tonumber(ARGV[place]) end
 end
-save_target(ARGV[2], target)
+targets.save(ARGV[2], target)
 save_job()
 return {target[VECTOR], target[PLAN], target[LIVES], life()}

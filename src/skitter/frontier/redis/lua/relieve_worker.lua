@@ -10,7 +10,7 @@ local kept, pause = tonumber(ARGV[3]), tonumber(ARGV[4])
 local keys, back = call('SMEMBERS', RUN .. 'held:' .. ARGV[2]), 0
 for place, hold in ipairs(load_holds(keys)) do
   if hold[EPOCH] == kept then
-    held(host_of(hold[HOLD_HOST]), pause)
+    politeness.held(host_of(hold[HOLD_HOST]), pause)
   else
     hand_back(keys[place], hold, false, true)
     back = back + 1

@@ -6,7 +6,7 @@
 -- Answers 1, or 0 when the ownership was lost.
 
 if not load_job() then return false end
-local target = load_target(ARGV[2])
+local target = targets.load(ARGV[2])
 if not target or target[T_OWNER] ~= ARGV[3] then return 0 end
 local shards = tonumber(ARGV[4])
 target[VECTOR], target[LIVES], target[PLAN] = {}, {}, {}
@@ -15,6 +15,6 @@ for shard = 1, shards do
   target[LIVES][shard] = ARGV[4 + shards + shard]
 end
 for place = 5 + 2 * shards, #ARGV do target[PLAN][#target[PLAN] + 1] = tonumber(ARGV[place]) end
-save_target(ARGV[2], target)
+targets.save(ARGV[2], target)
 save_job()
 return 1

@@ -7,7 +7,7 @@
 -- Answers 1; 0 when the ownership was lost; 2 in another life of this server, where nothing is recorded.
 
 if not load_job() then return false end
-local target = load_target(ARGV[2])
+local target = targets.load(ARGV[2])
 if not target or target[T_OWNER] ~= ARGV[3] then return 0 end
 if ARGV[7] ~= '' and ARGV[7] ~= life() then return 2 end
 target[T_OWNED_UNTIL], target[T_CLOSED] = now + tonumber(ARGV[4]), ARGV[6] == '1'
@@ -16,7 +16,7 @@ target[VECTOR], target[PLAN] = {}, {}
 local last = 10 + tonumber(ARGV[10])
 for place = 11, last do target[VECTOR][place - 10] = tonumber(ARGV[place]) end
 for place = last + 1, #ARGV do target[PLAN][place - last] = tonumber(ARGV[place]) end
-save_target(ARGV[2], target)
+targets.save(ARGV[2], target)
 call('HSET', RUN .. 'marks', ARGV[2], ARGV[5])
 save_job()
 return 1

@@ -1,0 +1,10 @@
+"""The words of ``[remote] allow`` in skitter.toml: the kinds of work that an owner may take from others."""
+
+SUBMIT, SCHEDULE, SETTINGS, PROXIES = "submit", "schedule", "settings", "proxies"
+MEANINGS = {
+    SUBMIT: "start jobs and runs, or add URLs and outputs to them",
+    SCHEDULE: "add, change, run or remove schedules",
+    SETTINGS: "change settings or import cookies",
+    PROXIES: "add, ban or remove proxies",
+}
+"""What each word allows. Every command that reads the file checks the words, also without the extra ``http``."""
