@@ -47,7 +47,7 @@ export function startKeyboard({ view, toggleTheme }) {
   }
 
   function help() {
-    if (document.querySelector("dialog")) return;
+    if (document.querySelector("dialog[open]")) return;
     const rows = [...shortcuts, [`1 – ${TABS}`, "keys.tabs"], ["Esc", "keys.close"], ["← →", "keys.chart"]];
     const box = h("input", { type: "checkbox", checked: recall(OFF) !== "off", onchange: () => remember(OFF, box.checked ? "on" : "off") });
     dialog(t("keys.title"), (close) => [
@@ -59,7 +59,7 @@ export function startKeyboard({ view, toggleTheme }) {
   }
 
   document.addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog")) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || document.querySelector("dialog[open]")) return;
     if (event.target.closest("input, textarea, select, [contenteditable]")) {
       if (event.key === "Escape") event.target.blur();
       return;
