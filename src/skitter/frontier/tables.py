@@ -54,6 +54,8 @@ STATE_NAMES = {state: state.name.lower() for state in RequestState} | {RequestSt
 """What people are told."""
 DELIVERED_EARLIER = "delivered_earlier"
 """The counter of links that were left out because an earlier run has delivered their page."""
+LOST_LINKS = "lost_links"
+"""The counter of links between shards that a server had lost when the job finished, and that nothing finds again."""
 DELIVERED = "delivered"
 """The state of a request that is not in this run, because an earlier one has delivered its page."""
 
@@ -219,7 +221,7 @@ class IntakeRow(msgspec.Struct):
 
 def no_such_job(name: str) -> MissingJobError:
     """The error for a job that is not in the store."""
-    return MissingJobError(f"no such job: {name}", hint="start it with: skitter crawl … --job " + name)
+    return MissingJobError(f"no such job: {name}", hint=f"start it with: skitter.crawl(…, job={name!r}) (skitter crawl … --job {name})")
 
 
 def public_job(row: JobRow) -> Job:

@@ -51,6 +51,7 @@ CODES = {
     "intakes_count": "The number of open intakes in the job's record is wrong.",
     "jars_count": "The number of cookie jars contradicts the job's record and the index of their domains.",
     "session_in_flight": "The number of requests in flight of a session contradicts the leases.",
+    "lost_links": "A shard's server lost links of pages that have ended on other shards: their pages are missing.",
     "permit": "The list of permitted hosts contradicts the hosts.",
     "robots": "The robots.txt that governs a host is not stored.",
     "known_page": "The record of a page that the job recrawls contradicts its due time.",

@@ -133,3 +133,5 @@ class Committed(msgspec.Struct, frozen=True):
     jars: list[int] = []
     """For each accepted outcome with cookies, the new version of its jar; 0 if others had changed the jar since the
     version that the outcome names. Empty for a call that is resent."""
+    store: str = ""
+    """Identity of the store that accepted them, as in ``Grant.store``."""

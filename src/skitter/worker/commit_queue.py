@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Sequence
 
 from skitter.frontier.contract import WorkSource, distant_source
 from skitter.model.lease import Call, Grant, Lease, Work
@@ -102,6 +103,12 @@ class CommitQueue:
         self._known.forget(f"{grant.store}/{generation}")
         self._store, self._generation = grant.store, generation
 
+    def _learn(self, urls: Sequence[str], answer: Committed) -> None:
+        """Remember URLs that a commit has added, unless another store than the one that grants has taken it: a master
+        that was replaced meanwhile answers for a moment."""
+        if answer.store in ("", self._store):
+            self._known.learn(urls)
+
     def take_outcomes(self) -> list[Ended]:
         """What is to be committed now."""
         batch, self.outcomes = self.outcomes, []
@@ -163,7 +170,7 @@ class CommitQueue:
             accepted_outcomes.append(outcome)
             if self._archive is not None:
                 self._archive.committed(outcome.lease.epoch)
-            self._known.learn(urls)
+            self._learn(urls, answer)
             if outcome.error_class == "callback" or FAILED_ERRBACKS in outcome.tally:
                 self.callback_failures.failed(name_of(outcome.lease), outcome.error)
         self.page_averages.add(accepted_outcomes)
@@ -176,7 +183,7 @@ class CommitQueue:
         """A part of a large page, ahead of the rest; False: its lease is lost."""
         answer = await self._commit([part])
         if answer.accepted[0]:
-            self._known.learn(urls)
+            self._learn(urls, answer)
             if self.counters is not None:
                 self.counters.part_committed(part, answer.new_links)
             tell_commit(self._worker_id, [part], answer)

@@ -234,7 +234,7 @@ def settings_of(spec: JobSpec, shards: int = 1) -> bytes:
         raise UsageError(
             "a job with shards cannot manage sessions: session_pool, exclusive_sessions, proxy_rotation=session, or a"
             " spider with login",
-            hint="use one Redis, or a SQLite file; cookies are kept in shards too",
+            hint="start the job without ?shards=N, under another name if it exists; cookies work in shards too",
         )
     forgetful: dict[str, Any] = {}
     if settings.dedup.dedup == "bloom":
@@ -384,7 +384,7 @@ def pack_leases(arguments: list[Any], leases: Iterable[Lease]) -> None:
 
 
 def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
-    state, run, ask_again, blocked_by, now, deadline, permitted, flat, recovered, workers, logins, _ = answer
+    state, run, ask_again, blocked_by, now, deadline, permitted, flat, recovered, workers, logins, reign, _ = answer
     leased_at, ends_at = float(now), float(deadline)
     leases = []
     for place in range(0, len(flat), LEASE_FIELDS):
@@ -428,7 +428,7 @@ def read_grant(answer: Sequence[Any], store: str, call: Call) -> Grant:
         permits=(call.permits if call.run == run else 0) + len(permitted),
         now=leased_at,
         logins=[SessionLogin(n.decode(), number) for n, number in zip(logins[::2], logins[1::2], strict=True)],
-        store=store,
+        store=reign.decode() or store,
     )
 
 

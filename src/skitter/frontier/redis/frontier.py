@@ -81,7 +81,7 @@ class RedisFrontier:
         self._client = secrets.token_hex(8)
         self._calls = 0
         self._given_by: dict[str, bytes] = {}
-        """By target: the run id of the server whose items it got last."""
+        """By target: the reign of the server whose items it got last."""
         self._spec: JobSpec | None = None
         self._spec_token: bytes = b""
         """The token of the ``begin`` that wrote the specification. A version could be given twice by a server that has
@@ -191,13 +191,20 @@ class RedisFrontier:
         await self._run("record_worker", worker, FORGET_SECONDS, *flags([heartbeat is None]), packed)
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0, call: Call = ONCE) -> Committed:
+        return await self.commit_relying(worker, outcomes, want, call, b"")
+
+    async def commit_relying(
+        self, worker: str, outcomes: Sequence[Outcome], want: int, call: Call, relied: bytes
+    ) -> Committed:
+        """Commit; ``relied``: what these pages rely on in other shards (rely_on in 6_shards.lua)."""
         async with self._token_of(call) as token:
             state = (call.run, call.permits, token, call.slots, " ".join(call.needs), call.round_trip_seconds)
-            arguments: list[Any] = [worker, want, *state]
+            arguments: list[Any] = [worker, want, *state, relied]
             codec.pack_outcomes(arguments, outcomes)
-            accepted, answer, new, troubles, jars = await self._run("commit", *arguments)
+            accepted, answer, new, troubles, jars, reign = await self._run("commit", *arguments)
         grant = None if answer is None else codec.read_grant(answer, self._server.life, call)
-        return Committed(_booleans(accepted), grant, new, codec.read_troubles(troubles), jars)
+        store = reign.decode() or self._server.life
+        return Committed(_booleans(accepted), grant, new, codec.read_troubles(troubles), jars, store)
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
         arguments: list[Any] = flags([late, touched])

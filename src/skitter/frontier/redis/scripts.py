@@ -128,6 +128,7 @@ def constants() -> dict[str, int | float | str]:
         "MAX_COUNTERS": counters.MAX_COUNTERS,
         "OTHER": counters.OTHER,
         "DELIVERED_EARLIER": tables.DELIVERED_EARLIER,
+        "LOST_LINKS": tables.LOST_LINKS,
         "LEASE_FIELDS": codec.LEASE_FIELDS,
         "MAX_PRIORITY": contract.MAX_PRIORITY,
         "MAX_JARS": cookies.MAX_JARS,

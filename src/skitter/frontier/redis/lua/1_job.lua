@@ -127,6 +127,36 @@ local function places_of(job)
   return table.concat({job.queued, job.delayed, job.leased, job.done, job.redirected, job.failed, job.excluded}, ' ')
 end
 
+-- The reign of the server: a name that it has from one start or promotion to the next, and that never returns. A server
+-- that is promoted may lack the newest writes of the one before, so what was learnt in another reign may not be true any
+-- more. The run id is no such name: a server that is paused, or that a planned failover leaves, comes back with it.
+-- Empty where the user must not ask: then the client takes each connection for a reign of its own.
+local present_reign
+
+local function reign()
+  if not present_reign then
+    local told = redis.pcall('INFO', 'replication')
+    present_reign = type(told) == 'string' and string.match(told, 'master_replid:(%x+)') or ''
+  end
+  return present_reign
+end
+
+-- A shard notes in J.reigns when each of the newest reigns began: {its number, its name, the newest item then, and how
+-- many links other shards had added until then}. The name is a hash of all reigns so far. So if a name that was noted
+-- elsewhere stands here, everything that was there when the reign after it began is still there.
+local R_NUMBER, R_NAME, R_POSITION, R_FOREIGN = 1, 2, 3, 4
+local NOTED_REIGNS = 8
+
+local function note_reign()
+  local reigns, replid = J.reigns, reign()
+  if replid == '' or replid == J.replid then return end
+  local newest = reigns[#reigns]
+  local name = string.sub(redis.sha1hex((newest and newest[R_NAME] or '') .. replid), 1, 10)
+  reigns[#reigns + 1] = {newest and newest[R_NUMBER] + 1 or 1, name, J.position, J.foreign}
+  if #reigns > NOTED_REIGNS then table.remove(reigns, 1) end
+  J.replid = replid
+end
+
 local function use_job(job)
   J, S = job, job.settings
   RUN = BASE .. format('%d', job.run) .. ':'
@@ -143,7 +173,10 @@ local function load_job()
   job.crowded, job.samples = job.crowded or {}, job.samples or {0, 0, 0, 0}
   use_job(job)
   read_clock()
-  if J.shards then counted = places_of(J) end
+  if J.shards then
+    counted = places_of(J)
+    note_reign()
+  end
   return true
 end
 
@@ -182,7 +215,7 @@ local function as_shard(job, old, shards, shard)
   job.shards, job.shard, job.version, job.changes = shards, shard, old and old.version or 0, old and old.changes or 0
   job.sealed, job.seal, job.sealing = 0, old and old.seal or 0, false
   job.allotted, job.allotment, job.given, job.permits, job.complete = 0, 0, {}, 0, false
-  job.lives = old and old.lives or {}
+  job.reigns, job.replid, job.foreign, job.relied = old and old.reigns or {}, old and old.replid, old and old.foreign or 0, {}
   return job
 end
 

@@ -636,7 +636,7 @@ local function tell_grant(blocked_by, leased_at, deadline, run, known, recovered
   return {
     J.state, J.run, text(ask_again()), blocked_by, text(leased_at), text(deadline),
     J.shards and {} or call('LRANGE', RUN .. 'permits', known, -1), leases, recovered, call('ZCARD', BASE .. 'workers'), sessions.logins,
-    again,
+    reign(), again,
   }
 end
 

@@ -37,10 +37,3 @@ local function drop_items()
     J.first_item = J.first_item + count
   end
 end
-
--- Which life of which server this is. A target's progress counts in the one that gave the items only: another one may
--- have lost the newest and given their positions to others. Empty where it must not be asked.
-local function life()
-  local told = redis.pcall('INFO', 'server')
-  return type(told) == 'string' and string.match(told, 'run_id:(%x+)') or ''
-end

@@ -14,10 +14,12 @@
 --   permits          how many host keys are permitted in the job (permit_hosts.lua)
 --   complete         at the lead: every shard has heard of this run
 --   dirty            the shard is new, and what an earlier job has left there is not swept out yet: it takes nothing
---   lives            the newest lives of the server that were noted, and the newest item when each began
+--   reigns, replid   the newest reigns of the server, and which one is the newest (note_reign in 1_job.lua)
+--   foreign          how many links other shards have ever added here
+--   relied           {shard, reigns, foreign} each: pages of this shard have ended with links that the other shard had
+--                    taken in these reigns, the last of them as its link of this number (commit.lua)
 
-local VECTOR, PLAN, T_CLOSED, T_OWNER, T_OWNED_UNTIL, LIVES, T_REJECTED, T_TROUBLE = 1, 2, 3, 4, 5, 6, 7, 8
-local NOTED_LIVES = 8
+local VECTOR, PLAN, T_CLOSED, T_OWNER, T_OWNED_UNTIL, T_REIGNS, T_REJECTED, T_TROUBLE = 1, 2, 3, 4, 5, 6, 7, 8
 
 -- The lead decides something that all shards shall follow.
 local function changed()
@@ -36,37 +38,51 @@ local function is_sealed()
   return J.shards and (J.sealed ~= 0 or J.state == 'finished')
 end
 
--- ---- what became of items, where a server has lost its newest writes: the lead's record of a target tells in which
--- life of each shard's server a position was given
+-- ---- what a server that was promoted has lost
 
--- Which life of the server this is; noted, with the newest item when it began. Before the first item of a life.
-local function note_life()
-  local present, lives = life(), J.lives
-  if present ~= '' and lives[#lives - 1] ~= present then
-    lives[#lives + 1] = present
-    lives[#lives + 1] = J.position
-    while #lives > NOTED_LIVES * 2 do table.remove(lives, 1) end
-  end
-  return present
+-- The newest reigns of this shard as a text: the number of the first and their names, NUMBER:NAME.NAME.NAME.
+local function list_reigns()
+  local names = {}
+  for place, one in ipairs(J.reigns) do names[place] = one[R_NAME] end
+  return #names > 0 and J.reigns[1][R_NUMBER] .. ':' .. table.concat(names, '.') or ''
 end
 
--- Up to where the items are still those that they were in a life: each that began since may have begun with less. Of a
--- life that is not known (any more), all that are known may be later ones.
-local function same_since(given_in)
-  local same, first = J.position, 1
-  if given_in == '' then return same end
-  for place = 1, #J.lives, 2 do
-    if J.lives[place] == given_in then
-      first = place + 2
-      break
+-- Up to which position, or up to how many links of other shards (`column`), this shard still has what it had when it told
+-- of these reigns. Nothing is certain of a history that has no reign in common with what is noted here.
+local function kept_since(told, column, present)
+  local first, names = string.match(told, '^(%d+):(.*)$')
+  if not first or #J.reigns == 0 then return present end
+  local known, number = {}, tonumber(first)
+  for name in string.gmatch(names, '%x+') do
+    known[number] = name
+    number = number + 1
+  end
+  for place = #J.reigns, 1, -1 do
+    if known[J.reigns[place][R_NUMBER]] == J.reigns[place][R_NAME] then
+      local following = J.reigns[place + 1]
+      return following and following[column] or present
     end
   end
-  for place = first, #J.lives, 2 do same = math.min(same, J.lives[place + 1]) end
-  return same
+  return 0
+end
+
+-- Pages of this shard end whose links others have taken: {shard, its reigns then, how many links it had taken} each.
+local function rely_on(others)
+  for _, other in ipairs(others) do
+    local known
+    for _, relied in ipairs(J.relied) do
+      if relied[1] == other[1] and relied[2] == other[2] then known = relied end
+    end
+    if known then
+      known[3] = math.max(known[3], other[3])
+    else
+      J.relied[#J.relied + 1] = other
+    end
+  end
 end
 
 -- ---- targets of the whole job: {position in each shard or false, shards and numbers of items to come next, closed,
--- owner, owned until, life of each shard's server that the positions are of, items rejected, what its owner waits for}
+-- owner, owned until, reigns of each shard when the positions were given, items rejected, what its owner waits for}
 
 local targets = {}
 
@@ -136,6 +152,6 @@ local function with_status(answer)
     S.max_pages or -1, told_of_seeding(), J.changes, J.position, backlog(), S.max_outbox_items, J.permits,
     ready_top('tops', 'ready:'), call('ZCARD', RUN .. 'suspects') + alone, told_of_worker(), goes_first and 1 or 0, short and 1 or 0,
     text(due_seconds()), J.sealed, string.sub(J.secret, 1, 8), of_needs,
-    J.intakes or 0,
+    J.intakes or 0, list_reigns(), J.foreign,
   }}
 end

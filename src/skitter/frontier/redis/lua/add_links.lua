@@ -21,6 +21,7 @@ end
 local answer, is_new = {}, {}
 local _, fresh = add(places)
 for _, place in ipairs(fresh) do is_new[place] = true end
+J.foreign = J.foreign + #fresh
 for number, place in ipairs(places) do answer[number] = is_new[place] and '1' or '0' end
 J.permits = math.max(J.permits, tonumber(ARGV[3]))
 close()

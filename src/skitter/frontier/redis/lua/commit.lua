@@ -3,7 +3,8 @@
 --   everything of the other files; RUN:items, RUN:staged:EPOCH, robots (written), RUN:sinks (counted)
 --
 -- ARGV: time, worker, want, run and number of the permits that the client knows, token of the call, slots of the worker,
--- its needs, its round trip, heads, and then for each outcome its lease key, its robots record and the record of its page if it brings
+-- its needs, its round trip, in a shard
+-- what its pages rely on (rely_on in 6_shards.lua) or nothing, heads, and then for each outcome its lease key, its robots record and the record of its page if it brings
 -- them, its items (each after a byte for its kind), its links as in add.lua.
 -- Heads: msgpack, for each outcome {epoch, ending, items, links, status, tally {name, amount, ...} or nil, news or nil,
 -- touched, more, error class, error, retry seconds, after or nil, when the page is due next or nil, attempts of this request or 0 for those of the
@@ -14,7 +15,7 @@
 -- one that is none.
 -- Answers a text of 1 and 0, a grant when some were wanted, the number of new links, and for each strike against a host
 -- {its key, class of the error, strikes, pause, given up, rule, pages}; the last two for one whose budget is spent. Then of each
--- accepted outcome with cookies the version of its jar, or 0 (9_jars.lua).
+-- accepted outcome with cookies the version of its jar, or 0 (9_jars.lua); and the reign.
 
 if not load_job() then return false end
 asked, share.slots = ARGV[2], tonumber(ARGV[7])
@@ -28,10 +29,11 @@ if earlier then
   local grant = want > 0 and lease_again(worker, earlier, permits_run, permits_known)
   close()
   -- What was new or struck was told with the answer that got lost.
-  return {earlier.accepted, grant, 0, {}, {}}
+  return {earlier.accepted, grant, 0, {}, {}, reign()}
 end
 
-local heads, at = unpacked(ARGV[10]), 11
+if ARGV[10] ~= '' then rely_on(unpacked(ARGV[10])) end
+local heads, at = unpacked(ARGV[11]), 12
 local H_EPOCH, H_ENDING, H_ITEMS, H_LINKS, H_STATUS, H_TALLY, H_NEWS = 1, 2, 3, 4, 5, 6, 7
 local H_TOUCHED, H_MORE, H_CLASS, H_ERROR, H_RETRY, H_AFTER, H_NEXT_AT, H_ATTEMPTS = 8, 9, 10, 11, 12, 13, 14, 15
 local H_PROXY, H_COOKIES, H_EXPIRED = 16, 17, 18
@@ -276,7 +278,6 @@ for place, head in ipairs(heads) do
   end
 end
 if #outbox > 0 then
-  if J.shards then note_life() end
   bulk('RPUSH', RUN .. 'items', outbox)
   J.position = J.position + #outbox
 end
@@ -327,7 +328,7 @@ end
 save_hosts()
 save_holds()
 
-local answer = {table.concat(accepted), false, new, troubles, jar_versions}
+local answer = {table.concat(accepted), false, new, troubles, jar_versions, reign()}
 if want > 0 then answer[2] = lease(worker, want, permits_run, permits_known) end
 answers.remember(worker, token, answer[1])
 close()

@@ -3,7 +3,7 @@
 --   job, RUN:sinks (written), RUN:items (read)
 --
 -- ARGV: time, target, owner, seconds that an ownership lasts, limit.
--- Answers the position of the first, the items, and the server's life; an empty answer when the ownership was lost.
+-- Answers the position of the first, the items, and the server's reign; an empty answer when the ownership was lost.
 
 if not load_job() then return false end
 local stored = call('HGET', RUN .. 'sinks', ARGV[2])
@@ -17,4 +17,4 @@ local first = math.max(sink[POSITION] + 1, J.first_item)
 local last = sink[POSITION] + tonumber(ARGV[5])
 local found = {}
 if last >= first then found = call('LRANGE', RUN .. 'items', first - J.first_item, last - J.first_item) end
-return {first, found, life()}
+return {first, found, reign()}

@@ -3,7 +3,7 @@
 --   job, RUN:sinks (written), RUN:marks (read)
 --
 -- ARGV: time, target, owner, seconds that an ownership lasts.
--- Answers position, mark, closed, the server's life, items rejected so far, what the owner waited for; nothing while another owner's time has not run out.
+-- Answers position, mark, closed, the server's reign, items rejected so far, what the owner waited for; nothing while another owner's time has not run out.
 
 if not load_job() then return false end
 local target, owner = ARGV[2], ARGV[3]
@@ -16,5 +16,5 @@ end
 sink[OWNER], sink[OWNED_UNTIL] = owner, now + tonumber(ARGV[4])
 call('HSET', RUN .. 'sinks', target, pack(sink))
 close()
-return {sink[POSITION], call('HGET', RUN .. 'marks', target) or '', sink[CLOSED] and 1 or 0, life(), sink[REJECTED] or 0,
+return {sink[POSITION], call('HGET', RUN .. 'marks', target) or '', sink[CLOSED] and 1 or 0, reign(), sink[REJECTED] or 0,
   sink[TROUBLE] or ''}

@@ -4,7 +4,7 @@
 --   job, RUN:targets (written), RUN:marks (read)
 --
 -- ARGV: time, target, owner, seconds that an ownership lasts.
--- Answers positions or nothing, plan, lives, the life of this server, mark, closed, items rejected so far, what the
+-- Answers positions or nothing, plan, reigns of each shard, the reign of this server, mark, closed, items rejected so far, what the
 -- owner waited for; an empty answer while another owner's time has not run out.
 
 if not load_job() then return false end
@@ -19,6 +19,6 @@ target[T_OWNER], target[T_OWNED_UNTIL] = ARGV[3], now + tonumber(ARGV[4])
 targets.save(ARGV[2], target)
 save_job()
 return {
-  target[VECTOR], target[PLAN], target[LIVES], life(), call('HGET', RUN .. 'marks', ARGV[2]) or '',
+  target[VECTOR], target[PLAN], target[T_REIGNS], reign(), call('HGET', RUN .. 'marks', ARGV[2]) or '',
   target[T_CLOSED] and 1 or 0, target[T_REJECTED] or 0, target[T_TROUBLE] or '',
 }

@@ -4,7 +4,7 @@
 --
 -- ARGV: time, target, owner, seconds that an ownership lasts, numbers in the plan as the client knows it, then for each
 -- further part of it: shard, number of items. A plan that has changed meanwhile stays as it is.
--- Answers positions or nothing, the plan, lives, and the life of this server; an empty answer when the ownership was lost.
+-- Answers positions or nothing, the plan, reigns of each shard, and the reign of this server; an empty answer when the ownership was lost.
 
 if not load_job() then return false end
 local target = targets.load(ARGV[2])
@@ -15,4 +15,4 @@ if #target[PLAN] == tonumber(ARGV[5]) then
 end
 targets.save(ARGV[2], target)
 save_job()
-return {target[VECTOR], target[PLAN], target[LIVES], life()}
+return {target[VECTOR], target[PLAN], target[T_REIGNS], reign()}

@@ -2,11 +2,9 @@
 --
 --   job (written), RUN:items (read)
 --
--- ARGV: time, position of the first, how many. Answers those that there are, and the life of the server.
+-- ARGV: time, position of the first, how many. Answers those that there are, and the reigns of this shard.
 
 if not load_job() then return false end
-local present = note_life()
-save_job()
 local first = tonumber(ARGV[2]) - J.first_item
-if first < 0 then return {{}, present} end
-return {call('LRANGE', RUN .. 'items', first, first + tonumber(ARGV[3]) - 1), present}
+if first < 0 then return {{}, list_reigns()} end
+return {call('LRANGE', RUN .. 'items', first, first + tonumber(ARGV[3]) - 1), list_reigns()}

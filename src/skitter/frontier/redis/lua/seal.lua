@@ -2,9 +2,10 @@
 -- sealed and takes no more requests, and then the lead ends the job if it is idle and nobody has broken the seal. So at
 -- that instant every shard is idle, and whatever a worker still sends belongs to a lease that is lost.
 --
---   job (written)
+--   job, RUN:tally (written)
 --
--- ARGV: time, "begin", "seal" or "end", run, version, and the number of the seal but for "begin".
+-- ARGV: time, "begin", "seal" or "end", run, version, the number of the seal but for "begin", and for "end" how many links
+-- between shards were lost.
 -- Answers the number of the seal, -1 when the shard is not idle, 0 when somebody else has gone on meanwhile.
 
 if not load_job() then return false end
@@ -20,6 +21,7 @@ elseif step == 'seal' then
 else
   if not J.sealing or J.seal ~= number then return 0 end
   J.state, J.ended_at = 'finished', now
+  call('HSET', RUN .. 'tally', LOST_LINKS, ARGV[6])
   changed()
 end
 save_job()

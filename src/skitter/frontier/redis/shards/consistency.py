@@ -53,6 +53,9 @@ async def _differences(shard_set: ShardSet) -> Any:
     targets = await shard_set.lead.stored_targets()
     records = await shard_set.call_each(Shard.stored_record)
     lead = records[0]
+    for shard, lost in (await shard_set.lost_links()).items():
+        if lost:
+            yield _finding("lost_links", shard.number, "links of pages that have ended", "all", f"{lost} missing")
     for number, (record, sinks) in enumerate(zip(records, outboxes, strict=True)):
         for finding in (*_of_record(lead, number, record), *_of_targets(targets, number, record, sinks)):
             yield finding

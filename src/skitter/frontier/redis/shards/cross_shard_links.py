@@ -18,6 +18,9 @@ from skitter.model.lease import Lease, Work
 from skitter.model.outcome import Outcome
 from skitter.model.request import Entry
 
+Relied = dict[int, tuple[str, int]]
+"""By the number of another shard: its reigns when it took links of a page, and how many links it had taken then."""
+
 
 class CrossShardLinks:
     """Adds entries to the shards of their hosts."""
@@ -41,7 +44,7 @@ class CrossShardLinks:
             permits = await self._permit(run, entries)
             groups, left = left, {}
             answers = await self._add_to_shards(run, permits, groups)
-            for (shard, group), answer in zip(groups.items(), answers, strict=True):
+            for (shard, group), (answer, _) in zip(groups.items(), answers, strict=True):
                 if answer == "sealed":
                     await self._shard_set.reopen(None, finished=True)
                 elif answer not in ("behind", "over"):
@@ -52,20 +55,21 @@ class CrossShardLinks:
 
     # ---- links of pages
 
-    async def add_links_of(self, outcomes: Sequence[Outcome]) -> tuple[list[Outcome | None], list[int]]:
+    async def add_links_of(self, outcomes: Sequence[Outcome]) -> tuple[list[Outcome | None], list[int], list[Relied]]:
         """Add the links of outcomes that belong to other shards than their pages.
 
         Answers the outcomes with the links of their own shard only, or None for one that is refused; and for each
-        outcome how many of its other links were new.
+        outcome how many of its other links were new, and what it relies on in other shards.
         """
         await self._shard_set.sync_with_lead()
         crossing = self._with_cross_shard_links(outcomes)
         runs = await self._runs_of(outcomes, crossing)
         kept: list[Outcome | None] = list(outcomes)
         known, new = [0] * len(outcomes), [0] * len(outcomes)
+        relied: list[Relied] = [{} for _ in outcomes]
         for run in sorted({run for run in runs.values() if run is not None}):
             mine = [index for index in crossing if runs[index] == run]
-            refused = await self._add_links_of_run(run, mine, outcomes, known, new)
+            refused = await self._add_links_of_run(run, mine, outcomes, known, new, relied)
             runs.update(dict.fromkeys(refused))
         for index, outcome in enumerate(outcomes):
             home = self.home_of(outcome.lease)
@@ -79,7 +83,7 @@ class CrossShardLinks:
                     for name in ("duplicates", "duplicates_sent"):
                         tally[name] = tally.get(name, 0) + known[index]
                 kept[index] = msgspec.structs.replace(outcome, links=own, tally=tally)
-        return kept, new
+        return kept, new, relied
 
     def _with_cross_shard_links(self, outcomes: Sequence[Outcome]) -> list[int]:
         """Indexes of the outcomes that have links for other shards, and do not come after the end of their lease."""
@@ -112,7 +116,13 @@ class CrossShardLinks:
         return runs
 
     async def _add_links_of_run(
-        self, run: int, indexes: list[int], outcomes: Sequence[Outcome], known: list[int], new: list[int]
+        self,
+        run: int,
+        indexes: list[int],
+        outcomes: Sequence[Outcome],
+        known: list[int],
+        new: list[int],
+        relied: list[Relied],
     ) -> list[int]:
         """Add the links of these outcomes that belong to other shards; ``known`` and ``new`` count them.
 
@@ -134,7 +144,7 @@ class CrossShardLinks:
         while groups:
             answers = await self._add_to_shards(run, permits, groups)
             left: dict[Shard, list[Entry]] = {}
-            for (shard, group), answer in zip(groups.items(), answers, strict=True):
+            for (shard, group), (answer, state) in zip(groups.items(), answers, strict=True):
                 if answer == "over" or (answer == "sealed" and not await self._shard_set.reopen(run, finished=False)):
                     refused += sources[shard]
                 elif answer in ("behind", "sealed"):
@@ -142,6 +152,7 @@ class CrossShardLinks:
                 else:
                     for index, mark in zip(sources[shard], answer, strict=True):
                         (new if mark == "1" else known)[index] += 1
+                        relied[index][shard.number] = state
             groups = left
         return refused
 
@@ -153,13 +164,19 @@ class CrossShardLinks:
             groups[self._shard_set.shard_of(entry.host_key)].append(entry)
         return dict(groups)
 
-    async def _add_to_shards(self, run: int, permits: int, groups: dict[Shard, list[Entry]]) -> list[str]:
-        async def send(shard: Shard) -> str:
+    async def _add_to_shards(
+        self, run: int, permits: int, groups: dict[Shard, list[Entry]]
+    ) -> list[tuple[str, tuple[str, int]]]:
+        """Add entries to their shards; what each answered, and then its reigns and its number of links."""
+
+        async def send(shard: Shard) -> tuple[str, tuple[str, int]]:
             answer = await shard.add_links(run, max(0, permits), groups[shard])
+            # At once: the next answer of this shard may come from another reign.
+            state = (shard.status.reigns, shard.status.foreign)
             if answer == "behind":
                 await self._shard_set.lead.refresh_status()
                 await self._shard_set.sync_with_lead()
-            return answer
+            return answer, state
 
         return await self._shard_set.call_each(send, groups)
 

@@ -156,7 +156,7 @@ class ShardedFrontier:
 
     async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0, call: Call = ONCE) -> Committed:
         outcomes, jars = await self._jars.take_cookies(outcomes)
-        own, new = await self._cross_shard_links.add_links_of(outcomes)
+        own, new, relied = await self._cross_shard_links.add_links_of(outcomes)
         accepted = [False] * len(outcomes)
         troubles: list[HostTrouble] = []
         homes: dict[Shard, list[int]] = defaultdict(list)
@@ -166,7 +166,9 @@ class ShardedFrontier:
         async def ack(shard: Shard) -> Committed:
             # All of them, so that a call that is sent again finds each at its place in the answer of the first time.
             mine = [own[index] or _never_granted(outcomes[index]) for index in homes[shard]]
-            return await shard.commit(worker, mine, call=numbered(call, 0))
+            others = {number: state for index in homes[shard] for number, state in relied[index].items()}
+            packed = msgspec.msgpack.encode([(number, *state) for number, state in others.items()]) if others else b""
+            return await shard.commit_relying(worker, mine, 0, numbered(call, 0), packed)
 
         new_links = 0
         for indexes, answer in zip(homes.values(), await self._shard_set.call_each(ack, homes), strict=True):
@@ -181,7 +183,8 @@ class ShardedFrontier:
         else:
             await self._shard_set.settle(homes)
         versions = [jars[index] for index in sorted(jars) if accepted[index]]
-        return Committed(accepted, grant, new_links, _in_order(troubles, outcomes), versions)
+        store = self._leasing.store()
+        return Committed(accepted, grant, new_links, _in_order(troubles, outcomes), versions, store)
 
     async def release(self, leases: Sequence[Lease], *, late: bool = False, touched: bool = False) -> None:
         homes = self._by_home(leases)

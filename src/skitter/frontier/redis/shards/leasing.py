@@ -85,7 +85,7 @@ class ShardedLeasing:
             permitted=permitted,
             permits=permits,
             now=self._now,
-            store=self._store(),
+            store=self.store(),
         )
 
     async def _recall(self, worker: str) -> list[Lease] | None:
@@ -213,10 +213,10 @@ class ShardedLeasing:
         # Of a run that has just begun: they are told again with its number.
         return [key.decode() for key in keys], known + len(keys) if told_run == run else 0
 
-    def _store(self) -> str:
-        """A name for the present lives of the servers: another one when any of them was restarted."""
-        lives = "/".join(shard.life for shard in self._shard_set.shards)
-        return hashlib.blake2b(lives.encode(), digest_size=8).hexdigest()
+    def store(self) -> str:
+        """A name for the present reigns of all servers: another one when any of them was restarted or replaced."""
+        reigns = "/".join(shard.reigns for shard in self._shard_set.shards)
+        return hashlib.blake2b(reigns.encode(), digest_size=8).hexdigest()
 
 
 def numbered(call: Call, number: int) -> Call:

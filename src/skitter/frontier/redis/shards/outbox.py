@@ -4,8 +4,9 @@ The record has the target's position in every shard's outbox, and which items co
 before its items are handed out, so that whoever reads them again after a crash gets them in the same order. A position
 in the outbox as a whole is the number of all items up to an item, in that order.
 
-A server that is restarted may have lost its newest items while the lead's has not: so the record also has the run id
-(the "life") of each server when it gave the items. If it is another one now, the shard is asked which are still there.
+A server that is restarted or promoted may lack the newest items while the lead's does not. So the record also has the
+newest reigns of each server when it gave the items (note_reign in 1_job.lua). If they are others now, the shard is
+asked which items are still there.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ class _TargetRecord(msgspec.Struct):
     """Its position in each shard's outbox; empty: not known yet."""
     plan: list[int]
     """Shard, number of items, shard, number of items, …"""
-    lives: list[str]
-    """The run id of each shard's server when it gave these items; an empty one: it must not be asked for."""
-    lead_life: str
-    """The run id of the lead's server when it gave this record."""
+    reigns: list[str]
+    """The newest reigns of each shard's server when it gave these items; an empty text: it must not be asked."""
+    lead_reign: str
+    """The reign of the lead's server when it gave this record."""
 
     @property
     def position(self) -> int:
@@ -63,7 +64,7 @@ class _TargetRecord(msgspec.Struct):
             items -= done
             if done < count:
                 plan += [shard, count - done]
-        return _TargetRecord(positions, plan, self.lives, self.lead_life)
+        return _TargetRecord(positions, plan, self.reigns, self.lead_reign)
 
 
 class ShardedOutbox:
@@ -72,7 +73,7 @@ class ShardedOutbox:
     def __init__(self, shard_set: ShardSet) -> None:
         self._shard_set = shard_set
         self._given_by: dict[str, str] = {}
-        """By target: the run id of the lead's server when it gave the record of the items that were read last."""
+        """By target: the reign of the lead's server when it gave the record of the items that were read last."""
 
     async def open_sink(self, target: str, owner: str) -> SinkProgress | None:
         answer = await self._shard_set.lead.ask("open_target", target, owner, SINK_OWNER_SECONDS)
@@ -84,7 +85,7 @@ class ShardedOutbox:
         record = await self._reconcile(target, owner, _decode_record(*fields))
         if record is None:
             return None
-        self._given_by[target] = record.lead_life
+        self._given_by[target] = record.lead_reign
         # An owner that died may have recorded items at the lead that the shards still keep.
         await self._forget(target, record)
         return SinkProgress(record.position, mark, closed == 1, rejected, trouble.decode())
@@ -101,7 +102,7 @@ class ShardedOutbox:
             if record is not None:
                 elements = await self._read(record, limit)
                 if elements is not None:
-                    self._given_by[target] = record.lead_life
+                    self._given_by[target] = record.lead_reign
                     return codec.read_items(record.position + 1, elements)
                 record = await self._reconcile(target, owner, record)
         return None
@@ -181,27 +182,26 @@ class ShardedOutbox:
     # ---- the items at the shards
 
     def _is_restarted(self, record: _TargetRecord) -> bool:
-        """Whether some server was restarted since it gave these items."""
-        return any(
-            life and life != shard.life for life, shard in zip(record.lives, self._shard_set.shards, strict=True)
-        )
+        """Whether some server was restarted or replaced since it gave these items."""
+        now = [shard.status.reigns for shard in self._shard_set.shards]
+        return any(then and then != present for then, present in zip(record.reigns, now, strict=True))
 
     async def _reconcile(self, target: str, owner: str, record: _TargetRecord) -> _TargetRecord | None:
         """The record as the shards have it: what a server has lost is undelivered, what a shard has dropped is not."""
 
         async def ask(shard: Shard) -> tuple[int, int, bytes]:
             number = shard.number
-            known = (record.positions[number], record.lives[number]) if record.positions else ("", "")
-            position, same, life = await shard.ask("keep_items_for_target", target, *known)
-            return position, same, life
+            known = (record.positions[number], record.reigns[number]) if record.positions else ("", "")
+            position, same, reigns = await shard.ask("keep_items_for_target", target, *known)
+            return position, same, reigns
 
-        positions, same, lives = zip(*await self._shard_set.call_each(ask), strict=True)
-        reconciled = _TargetRecord(list(positions), [], [life.decode() for life in lives], record.lead_life)
+        positions, same, reigns = zip(*await self._shard_set.call_each(ask), strict=True)
+        reconciled = _TargetRecord(list(positions), [], [one.decode() for one in reigns], record.lead_reign)
         if reconciled.positions == record.positions:
             ends = record.after(record.planned).positions
             if all(end <= last for end, last in zip(ends, same, strict=True)):
                 reconciled.plan = record.plan
-        moved = (len(reconciled.positions), *reconciled.positions, *reconciled.lives, *reconciled.plan)
+        moved = (len(reconciled.positions), *reconciled.positions, *reconciled.reigns, *reconciled.plan)
         return reconciled if await self._shard_set.lead.step("set_target_positions", target, owner, *moved) else None
 
     async def _read(self, record: _TargetRecord, limit: int) -> list[bytes] | None:
@@ -211,23 +211,25 @@ class ShardedOutbox:
         counts = {shard: sum(count for other, count in parts if other == shard) for shard in firsts}
 
         async def read(shard: Shard) -> tuple[list[bytes], bytes]:
-            elements, life = await shard.ask("read_items", firsts[shard.number], counts[shard.number])
-            return elements, life
+            elements, reigns = await shard.ask("read_items", firsts[shard.number], counts[shard.number])
+            return elements, reigns
 
         asked = [self._shard_set.shards[number] for number in firsts]
         found: dict[int, Iterator[bytes]] = {}
-        for number, (elements, life) in zip(firsts, await self._shard_set.call_each(read, asked), strict=True):
-            if len(elements) < counts[number] or life.decode() != record.lives[number]:
+        for number, (elements, reigns) in zip(firsts, await self._shard_set.call_each(read, asked), strict=True):
+            if len(elements) < counts[number] or reigns.decode() != record.reigns[number]:
                 return None
             found[number] = iter(elements)
         return [next(found[shard]) for shard, count in parts for _ in range(count)]
 
     async def _forget(self, target: str, record: _TargetRecord) -> None:
         async def forget(shard: Shard) -> None:
-            await shard.step("forget_items", target, record.positions[shard.number], record.lives[shard.number])
+            await shard.step("forget_items", target, record.positions[shard.number], record.reigns[shard.number])
 
         await self._shard_set.call_each(forget)
 
 
-def _decode_record(positions: list[int] | None, plan: list[int], lives: Sequence[bytes], life: bytes) -> _TargetRecord:
-    return _TargetRecord(positions or [], plan, [one.decode() for one in lives], life.decode())
+def _decode_record(
+    positions: list[int] | None, plan: list[int], reigns: Sequence[bytes], lead_reign: bytes
+) -> _TargetRecord:
+    return _TargetRecord(positions or [], plan, [one.decode() for one in reigns], lead_reign.decode())

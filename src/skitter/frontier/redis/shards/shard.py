@@ -14,7 +14,7 @@ from skitter.frontier.redis import codec
 from skitter.frontier.redis.client import RedisServer, flags
 from skitter.frontier.redis.frontier import RedisFrontier
 from skitter.frontier.redis.jobs import forget_runs, scan_keys
-from skitter.model.lease import ONCE, Call, Grant, Lease
+from skitter.model.lease import Call, Grant, Lease
 from skitter.model.outcome import Committed, Outcome
 from skitter.model.request import Entry
 from skitter.model.worker import WorkerHeartbeat
@@ -69,6 +69,10 @@ class ShardStatus(msgspec.Struct, frozen=True, array_like=True):
     """``NEED:PRIORITY``: the highest priority of a host that is ready for a need; with blanks between them."""
     intakes: int = 0
     """Intakes that are open; at the lead."""
+    reigns: str = ""
+    """The newest reigns of its server (list_reigns); empty where INFO is forbidden."""
+    foreign: int = 0
+    """How many links other shards have ever added to it."""
 
     def top_for(self, needs: Sequence[str]) -> float | None:
         """The highest priority of a host that is ready for a worker with these needs; None: there is none."""
@@ -131,6 +135,11 @@ class Shard(RedisFrontier):
     def life(self) -> str:
         """The run id of its server."""
         return self._server.life
+
+    @property
+    def reigns(self) -> str:
+        """The newest reigns of its server; where INFO is forbidden, each connection is to another one."""
+        return self.status.reigns or self._server.life
 
     async def refresh_status(self, worker: str = "") -> ShardStatus:
         """Ask for the status; with a worker, also for what it holds here."""
@@ -214,8 +223,10 @@ class Shard(RedisFrontier):
         self.visited_at = time.monotonic()
         return grant, answer[-1] == 1
 
-    async def commit(self, worker: str, outcomes: Sequence[Outcome], want: int = 0, call: Call = ONCE) -> Committed:
-        committed = await super().commit(worker, outcomes, want, call)
+    async def commit_relying(
+        self, worker: str, outcomes: Sequence[Outcome], want: int, call: Call, relied: bytes
+    ) -> Committed:
+        committed = await super().commit_relying(worker, outcomes, want, call, relied)
         self._note_worker(worker)
         return committed
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from itertools import chain
 from typing import TypeVar
 
 from skitter.concurrency import gather_or_cancel
@@ -137,11 +138,25 @@ class ShardSet:
             return
         sealed = await self.call_each(lambda shard: shard.step("seal", "seal", *job, number), self.others)
         if all(answer == number for answer in sealed):
-            sealed = [await self.lead.step("seal", "end", *job, number)]
+            sealed = [await self.lead.step("seal", "end", *job, number, sum((await self.lost_links()).values()))]
         if _BUSY in sealed:
             await self.reopen(job[0], finished=False)
         else:
             await self.sync_with_lead()
+
+    async def lost_links(self) -> dict[Shard, int]:
+        """How many links between shards each shard has lost, although the pages that have them ended.
+
+        A server that is promoted may lack its newest links, while the pages of other shards are done. Nothing fetches
+        these again. Each shard notes up to which link of the others its pages rely on them (rely_on in 6_shards.lua).
+        """
+        records = await self.call_each(Shard.stored_record)
+
+        async def ask(shard: Shard) -> int:
+            relied = [told for record in records for number, *told in record["relied"] if number == shard.number]
+            return await shard.step("check_relied", *chain.from_iterable(relied)) if relied else 0
+
+        return dict(zip(self.shards, await self.call_each(ask), strict=True))
 
     async def reopen(self, run: int | None, *, finished: bool) -> bool:
         """Break the seals, so that a sealed shard takes work; ``finished``: also of a finished job. False: it stays."""
