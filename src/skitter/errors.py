@@ -53,6 +53,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 
 class SkitterError(Exception):
     """Base class of all errors that skitter raises. ``str(error)`` reads ``what happened: value``."""
@@ -62,6 +66,17 @@ class SkitterError(Exception):
     def __init__(self, message: str, *, hint: str = "") -> None:
         super().__init__(message)
         self.hint = hint
+        if hint:
+            # In a program, a traceback is all that a person sees.
+            self.add_note(f"hint: {hint}")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Subclasses have other parameters than ``args``, so they are restored without their constructor.
+        return _restored, (type(self), *self.args), self.__dict__
+
+
+def _restored(kind: type[SkitterError], *arguments: object) -> SkitterError:
+    return kind.__new__(kind, *arguments)
 
 
 class UsageError(SkitterError):

@@ -130,7 +130,7 @@ def test_pause_resume_stop_and_going_on(skitter, slow, running, until) -> None:
 def test_a_second_crawl_joins_and_leaves_the_settings_alone(skitter, slow, paused, until) -> None:
     other = skitter.run("crawl", slow.urls[0] + "p/1", "--job", "j", code=2)
     assert "error: job j is unfinished and has another spider, other seeds or other arguments" in other.stderr
-    assert "hint: --fresh" in other.stderr
+    assert "hint: fresh=True (--fresh)" in other.stderr
     fresh = skitter.run("crawl", slow.urls[0], "--job", "j", "--fresh", code=2)
     assert "workers are running" in fresh.stderr
     assert "hint: stop them first" in fresh.stderr

@@ -207,7 +207,7 @@ def test_a_refused_certificate_is_a_sentence(skitter: Any, make_site: Any) -> No
 def test_items_without_an_output_are_spoken_of_at_the_start_and_at_the_end(skitter: Any, shop: Any) -> None:
     told = skitter.run(*shop).stderr
     begun, _, ended = told.partition("worker.joined")
-    assert "items are counted but not kept; use -o FILE to keep them" in begun
+    assert "items are counted but not kept; use output=FILE (-o FILE)" in begun
     assert "2 items, " in ended
     assert "not kept" not in ended, "the log has said it, and the next step does"
     again = re.search(r"to keep the items, crawl again: skitter (crawl .* -o items\.jsonl)\n", ended)

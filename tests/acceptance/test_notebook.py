@@ -81,7 +81,7 @@ def three_lines(text: str) -> bool:
 def test_stream_and_acrawl_in_a_notebook_are_interrupted_and_resumed(notebook: Notebook) -> None:
     with served(WebSpec.plain(hosts=1, pages_per_host=PAGES)) as web:
         assert notebook.cell(DEFINE.format(url=web.urls[0])) == ("", "", "")
-        loop = "in skitter.stream(Pages, settings=slowly):\n    print(item['url'])\n    urls.append(item['url'])"
+        loop = "in skitter.stream(Pages, settings=slowly, job='pages'):\n    print(item['url'])\n    urls.append(item['url'])"
         out, _, raised = notebook.cell(f"async for item {loop}", interrupt_when=three_lines)
         assert raised in ("CancelledError", "KeyboardInterrupt")
         assert "spider" not in out, "what the loop prints is apart from what the spider prints"
@@ -101,7 +101,7 @@ finally:
 """
         _, _, raised = notebook.cell(beside, interrupt_when=three_lines)
         assert raised in ("CancelledError", "KeyboardInterrupt")
-        rest = "urls += [item['url'] async for item in skitter.stream(Pages, settings=fast)]\nprint(len(set(urls)))"
+        rest = "urls += [item['url'] async for item in skitter.stream(Pages, settings=fast, job='pages')]\nprint(len(set(urls)))"
         out, error, raised = notebook.cell(rest)
         assert (out, raised) == (f"{PAGES}\n", ""), error
         out, _, raised = notebook.cell(

@@ -125,7 +125,7 @@ def test_every_answer_is_in_the_archive_once(skitter, target, workers) -> None:
 @pytest.mark.parametrize("target", ["out.jsonl", "out.csv"])
 def test_a_new_run_says_that_it_appends_to_earlier_results(skitter, site, target) -> None:
     site.page("/", "<title>only</title>")
-    warning = f"appends to {target}, which already has results; to replace them, use -O {target}"
+    warning = f"appends to {target}, which already has results; to replace them, use overwrite=True (-O {target})"
 
     def crawl(*options: str) -> tuple[bool, int]:
         stderr = skitter.run("crawl", site.url(), "--job", "again", *options).stderr

@@ -40,7 +40,7 @@ def base(web: ServedWeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str
 
 
 class Pages(skitter.Spider):
-    """Runs in workers of their own, which load it from this file."""
+    """Workers of their own load it from this file."""
 
     base = ""
 
@@ -62,6 +62,11 @@ def in_notebook(name: str, parse: Callable[[Any, skitter.Response], Any] | None 
     if parse is not None:
         Local.parse = parse  # type: ignore[method-assign]
     return Local
+
+
+def workers_of(kind: type[skitter.Spider]) -> dict[str, int]:
+    """Several workers, in processes of their own, for a class with a file."""
+    return {"workers": 2} if kind is Pages else {}
 
 
 class Told:
@@ -128,7 +133,8 @@ def test_a_loop_that_is_left_goes_on_with_the_item_that_it_had_in_its_hands(
     base: str, kind: type[skitter.Spider]
 ) -> None:
     def stream(**options: Any) -> skitter.ItemStream:
-        return skitter.stream(kind, arguments={"base": base}, settings=ALLOWED, job="cut", **options)
+        settings = ALLOWED | workers_of(kind)
+        return skitter.stream(kind, arguments={"base": base}, settings=settings, job="cut", **options)
 
     by_break = []
     for item in stream():
@@ -189,7 +195,10 @@ def test_a_stream_that_is_collected_stops_its_crawl(base: str) -> None:
 
 def test_a_slow_program_holds_the_crawl_and_not_the_memory(base: str) -> None:
     settings = ALLOWED | {"max_outbox_items": 15, "per_host": 1}
-    with Told() as told, skitter.stream(in_notebook("slow"), arguments={"base": base}, settings=settings) as items:
+    with (
+        Told() as told,
+        skitter.stream(in_notebook("slow"), arguments={"base": base}, settings=settings, job="slow") as items,
+    ):
         urls = [next(items)["url"]]
         told.wait_for("sink.blocking")
         counts = asyncio.run(_counts("slow"))
@@ -207,7 +216,7 @@ async def _counts(name: str) -> Any:
 
 
 def test_a_crawl_that_goes_on_with_the_job_of_a_stream_loses_none_of_its_items(base: str) -> None:
-    options: dict[str, Any] = {"arguments": {"base": base}, "settings": ALLOWED}
+    options: dict[str, Any] = {"arguments": {"base": base}, "settings": ALLOWED, "job": "both"}
     spider = in_notebook("both")
     for item in skitter.stream(spider, **options):
         first = item
@@ -261,17 +270,18 @@ async def test_a_running_loop_goes_on_while_it_takes_items(base: str) -> None:
     counting = asyncio.create_task(count())
     urls = []
     spider = in_notebook("loop")
-    async with skitter.stream(spider, arguments={"base": base}, settings=ALLOWED) as items:
+    options: dict[str, Any] = {"arguments": {"base": base}, "settings": ALLOWED, "job": "loop"}
+    async with skitter.stream(spider, **options) as items:
         async for item in items:
             urls.append(item["url"])
             if len(urls) == 5:
                 assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == handlers
                 break
     # Of one without a block the crawl may still be stopping: whoever comes next waits for it.
-    async for item in skitter.stream(spider, arguments={"base": base}, settings=ALLOWED):
+    async for item in skitter.stream(spider, **options):
         urls.append(item["url"])
         break
-    urls += [item["url"] async for item in skitter.stream(spider, arguments={"base": base}, settings=ALLOWED)]
+    urls += [item["url"] async for item in skitter.stream(spider, **options)]
     counting.cancel()
     assert len(set(urls)) == PAGES
     assert len(urls) == PAGES + 1, "the one that was in hand without a block"
@@ -286,7 +296,7 @@ async def test_a_crawl_that_is_cancelled_stops_in_order_and_is_resumed(base: str
         return skitter.acrawl(
             kind,
             arguments={"base": base},
-            settings=ALLOWED | {"per_host": 1, "delay_seconds": 0.05},
+            settings=ALLOWED | {"per_host": 1, "delay_seconds": 0.05} | workers_of(kind),
             job="c",
             output="c.jsonl",
         )
@@ -309,7 +319,7 @@ async def test_a_wait_for_an_item_that_is_cancelled_stops_the_crawl(base: str) -
 
     async def take() -> None:
         settings = ALLOWED | {"per_host": 1, "delay_seconds": 5}
-        async for _ in skitter.stream(in_notebook("cell"), arguments={"base": base}, settings=settings):
+        async for _ in skitter.stream(in_notebook("cell"), arguments={"base": base}, settings=settings, job="cell"):
             pass
 
     with Told() as told:

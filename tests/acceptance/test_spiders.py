@@ -780,7 +780,7 @@ def test_a_script_without_a_main_guard_is_told_so(skitter, shop) -> None:
             def parse(self, response):
                 yield {{"url": response.url}}
 
-        skitter.crawl(Titles)
+        skitter.crawl(Titles, settings={{"workers": 2}})
         """,
     )
     assert done.returncode == 1

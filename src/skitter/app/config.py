@@ -24,6 +24,7 @@ from skitter.observe.events import Level
 from skitter.settings import Settings
 from skitter.sinks.targets import Target
 from skitter.spiders.base import has_login
+from skitter.spiders.class_changes import code_of_class
 from skitter.spiders.hook_loading import has_on_close
 from skitter.spiders.loading import code_of
 
@@ -40,6 +41,8 @@ class CrawlConfig(msgspec.Struct, frozen=True, kw_only=True):
     """For targets that the run remembers: a password is not kept with it."""
     intakes: IntakeConfig = IntakeConfig()
     fresh: bool = False
+    attributes: dict[str, str] = {}
+    """Those of the class that a program passed in (``attributes_of``), which worker processes must find in its file."""
     verbosity: int = 0
     event_level: int = Level.INFO
     """Events that matter less are not even told to this process."""
@@ -80,7 +83,11 @@ def crawl_config(
         from skitter.fetch.proxy import read_proxy
 
         read_proxy(settings.run.proxy)
-    spider = f"notebook:{name}" if source.spider is None else source.spider
+    kind = None if source.instance is None else type(source.instance)
+    spider = source.spider
+    code = code_of(spider, Path.cwd()) if spider is not None else ""
+    if spider is None and kind is not None:
+        spider, code = f"notebook:{kind.__qualname__}", code_of_class(kind)
     return CrawlConfig(
         spec=JobSpec(
             name=name,
@@ -90,8 +97,8 @@ def crawl_config(
             arguments=dict(source.arguments),
             settings=settings.job_wide(),
             version=__version__,
-            code=code_of(spider, Path.cwd()),
-            on_close=has_on_close(None if source.instance is None else type(source.instance), settings.hooks.hooks),
+            code=code,
+            on_close=has_on_close(kind, settings.hooks.hooks),
             login=has_login(source.instance),
             run_keys=[run_key] if run_key else [],
         ),
@@ -126,7 +133,7 @@ def check_one_process(frontier: str, workers: int, *, has_file: bool) -> None:
     if workers > 1 and not is_shared(frontier):
         raise UsageError(
             f"one process only: --frontier {frontier} with {workers} workers",
-            hint="omit --frontier: SQLite takes any number of workers",
+            hint="omit frontier= (--frontier): SQLite takes any number of workers",
         )
 
 
@@ -142,11 +149,11 @@ def check_recrawl(frontier: str, settings: Settings) -> None:
     if not settings.recrawl.stay:
         return
     if settings.recrawl.recrawl != "due":
-        raise UsageError("--stay needs --recrawl", hint="--recrawl --stay")
+        raise UsageError("--stay needs --recrawl", hint='settings={"recrawl": "due", "stay": True} (--recrawl --stay)')
     if not is_shared(frontier):
         raise UsageError(
             f"page records would be lost after each run: --frontier {frontier} with --stay",
-            hint="omit --frontier: SQLite keeps them",
+            hint="omit frontier= (--frontier): SQLite keeps them",
         )
 
 

@@ -94,6 +94,7 @@ class _CrawlRun:
         self._buffer = buffer
         self._inline = spider is not None or not is_shared(config.frontier)
         self._metrics: NodeMetrics | None = None
+        self._code_before = ""
 
     async def run(self) -> Summary:
         self._check()
@@ -145,10 +146,12 @@ class _CrawlRun:
                 before = await frontier.counts()
                 run = (await frontier.state()).run
                 self._on_event(events.JOB_BEGUN(begun=begun, run=run))
+                if begun is Begun.RESUMED and not joins and self._code_before not in ("", self._config.spec.code):
+                    self._on_event(events.JOB_EDITED_CODE(spider=self._config.spec.spider))
                 self._tell_dedup(begun)
                 self._warn_of_earlier_results(begun, run, sinks)
                 await delivery.open()
-                await self._tell_waiting_items(frontier)
+                await self._tell_waiting_items(frontier, begun)
                 if not targets and not joins:
                     # A crawl that joins leaves the outputs to those that are at work.
                     self._on_event(events.JOB_NO_OUTPUT())
@@ -182,11 +185,15 @@ class _CrawlRun:
         rejects = RejectsFile(f".skitter/{self._config.spec.name}{SUFFIX}")
         return [StreamRunner(frontier, worker_id(), self._buffer, rejects)]
 
-    async def _tell_waiting_items(self, frontier: Frontier) -> None:
-        """Whoever goes on with the job of a stream in another way should know that it still has a taker."""
-        for sink in await frontier.sinks() if self._buffer is None else ():
-            if sink.target == CLIENT and not sink.owner:
+    async def _tell_waiting_items(self, frontier: Frontier, begun: Begun) -> None:
+        """Warn of items that wait for a ``stream``; and a ``stream``, of items that an earlier one has returned."""
+        for sink in await frontier.sinks():
+            if sink.target == CLIENT and self._buffer is None and not sink.owner:
                 self._on_event(events.SINK_FOR_PROGRAM(items=sink.undelivered))
+            elif sink.target == CLIENT and self._buffer is not None and begun is Begun.RESUMED:
+                returned = (await frontier.report()).items - sink.undelivered
+                if returned > 0:
+                    self._on_event(events.SINK_RESUMED(items=returned))
 
     async def _summary_of_ended_run(self, frontier: Frontier) -> Summary:
         report = await frontier.report()
@@ -232,7 +239,9 @@ class _CrawlRun:
             await refuse_live_workers(frontier)
         await recover_dead_workers(frontier, self._on_event)
         with contextlib.suppress(JobError):
-            check_same_version(await frontier.job(), self._on_event)
+            job = await frontier.job()
+            self._code_before = job.spec.code
+            check_same_version(job, self._on_event)
         self._config, joins = await settings_to_join(frontier, self._config, self._on_event)
         return joins
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures.thread
 import contextlib
-import signal
 import threading
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
@@ -24,15 +23,22 @@ from skitter.app.event_loop import new_loop
 from skitter.app.frontiers import is_shared
 from skitter.app.script_log import logging_as
 from skitter.app.summary import Summary
-from skitter.concurrency import wait_shielded
 from skitter.delivery.item_buffer import ItemBuffer
-from skitter.errors import JobError, SkitterError
+from skitter.errors import JobError
 from skitter.node.node import Node
 from skitter.observe.events import emit, logger
 from skitter.spiders.base import Spider
 
 EXIT_SECONDS = 60.0
 """A program that ends waits so long for its crawls to stop in order."""
+WAKE_SECONDS = 0.2
+
+
+async def wake_often(waiting: asyncio.Future[Any]) -> None:
+    """Wait until it is done, and let the loop turn meanwhile: the stop button of a notebook cancels the task of the
+    cell, but does not wake the loop."""
+    while not waiting.done():
+        await asyncio.wait([waiting], timeout=WAKE_SECONDS)
 
 
 class Place:
@@ -159,16 +165,14 @@ class CrawlThread:
             self._tell(lambda node: node.kill())
 
     def wait(self) -> Summary:
-        """Until it has ended. Ctrl-C stops it in order, a second one at once; the summary tells."""
+        """Until it has ended. Ctrl-C stops it in order, a second one at once; then KeyboardInterrupt is raised."""
         try:
             summary = self.ended.result()
         except KeyboardInterrupt:
             self.stop()
-            summary = self.wait_for_end()
-            if summary is not None:
-                summary.signal = signal.SIGINT
-        if summary is None:
-            raise KeyboardInterrupt
+            self.wait_for_end()
+            raise
+        assert summary is not None, "nobody else stops it before it has begun"
         return summary
 
     def wait_for_end(self) -> Summary | None:
@@ -182,8 +186,11 @@ class CrawlThread:
     async def wait_in_loop(self) -> Summary | None:
         """Until it has ended. Being cancelled stops it in order, and again at once; then CancelledError is raised."""
         waiting = asyncio.wrap_future(self.ended)
+        # It counts as retrieved, also if the waiter is cancelled.
+        waiting.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
         try:
-            return await wait_shielded(waiting)
+            await wake_often(waiting)
+            return waiting.result()
         except asyncio.CancelledError:
             if waiting.done():
                 raise
@@ -211,7 +218,7 @@ class CrawlThread:
                 with asyncio.Runner(loop_factory=new_loop) as runner:
                     summary = runner.run(self._crawl(config))
         except BaseException as raised:  # noqa: BLE001  handed on to whoever waits
-            error = with_hint(raised)
+            error = raised
         # In this order: whoever waited may begin the same job again.
         RUNNING.leave(self._config, self._place)
         RUNNING.remove(self)
@@ -233,13 +240,6 @@ class CrawlThread:
             if self._is_killed:
                 node.kill()
         return await node.run()
-
-
-def with_hint(error: BaseException) -> BaseException:
-    """With its hint as a note: in a script a traceback is all that a person sees."""
-    if isinstance(error, SkitterError) and error.hint:
-        error.add_note(f"hint: {error.hint}")
-    return error
 
 
 def _key(config: CrawlConfig) -> tuple[str, str]:

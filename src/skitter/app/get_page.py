@@ -11,12 +11,11 @@ from skitter._version import __version__
 from skitter.app import script
 from skitter.app.crawl_node import opened
 from skitter.app.crawl_source import seed_url
-from skitter.app.crawl_thread import with_hint
 from skitter.app.failure_sentence import failure_sentence
 from skitter.app.fetchers import make_fetcher
 from skitter.app.proxy_registration import register_once
 from skitter.app.single_page import PageFetch
-from skitter.errors import FetchError, SkitterError
+from skitter.errors import FetchError
 from skitter.extract.response import Response
 from skitter.model.job import JobSpec
 from skitter.model.request import Fingerprinter, Request
@@ -44,11 +43,7 @@ def get(url: str | Request, *, settings: Mapping[str, Any] | None = None) -> Res
 
 async def aget(url: str | Request, *, settings: Mapping[str, Any] | None = None) -> Response:
     """Fetch one page like ``get``, without blocking the event loop."""
-    try:
-        return await _fetched(url if isinstance(url, Request) else Request(url), settings or {})
-    except SkitterError as error:
-        with_hint(error)
-        raise
+    return await _fetched(url if isinstance(url, Request) else Request(url), settings or {})
 
 
 async def _fetched(wanted: Request, given: Mapping[str, Any]) -> Response:

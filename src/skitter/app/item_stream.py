@@ -10,9 +10,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
+
 from skitter.app.config import CrawlConfig
-from skitter.app.crawl_thread import CrawlThread
-from skitter.app.script import refuse_while_loading, script_config
+from skitter.app.crawl_thread import CrawlThread, wake_often
+from skitter.app.frontiers import default_frontier
+from skitter.app.script import refuse_while_loading, runs_here, script_config
 from skitter.app.summary import Summary
 from skitter.delivery.item_buffer import ItemBuffer, Record, Waiting
 from skitter.spiders.base import Spider
@@ -34,28 +37,33 @@ def stream(
     """Crawl, and yield items as they arrive: ``for item in skitter.stream(Books)``, or with ``async for``.
 
     Parameters are those of ``crawl``. The crawl starts when the first item is requested, in a separate thread, also
-    if an event loop is running. Leaving the loop stops the crawl gracefully; the same call resumes it, and first
-    yields the items that were found but not yet yielded. An item counts as processed when the next one is requested:
-    the last item before the loop was left is yielded again, unless ``confirm`` was called
-    (docs/how-to/scripts-and-notebooks.md).
+    if an event loop is running. Leaving the loop stops the crawl gracefully. Without ``job``, ``output`` and
+    ``frontier`` the crawl is kept in memory, and the same call starts it again: its items are always all of them.
+    With one of them, the same call resumes the crawl, and first yields the items that were found but not yet yielded.
+    An item counts as processed when the next one is requested: the last item before the loop was left is yielded
+    again, unless ``confirm`` was called (docs/how-to/scripts-and-notebooks.md).
 
         items = list(skitter.stream(Books))
     """
     refuse_while_loading("stream")
-    return ItemStream(
-        *script_config(
-            target,
-            urls,
-            sitemaps=sitemaps,
-            output=output,
-            overwrite=overwrite,
-            job=job,
-            frontier=frontier,
-            settings=settings,
-            arguments=arguments,
-            fresh=fresh,
-        )
+    config, spider, given = script_config(
+        target,
+        urls,
+        sitemaps=sitemaps,
+        output=output,
+        overwrite=overwrite,
+        job=job,
+        frontier=frontier,
+        settings=settings,
+        arguments=arguments,
+        fresh=fresh,
     )
+    own, is_named = config.settings, job or frontier or config.frontier != default_frontier(config.spec.name)
+    is_kept = fresh or config.outputs or own.recrawl.is_on or own.dedup.dedup_scope == "job"
+    if not (is_named or is_kept) and runs_here(own.run):
+        # Nothing names a job to resume, so no item that an earlier program took may be missing.
+        config = msgspec.structs.replace(config, frontier="memory:")
+    return ItemStream(config, spider, given)
 
 
 class ItemStream:
@@ -100,8 +108,7 @@ class ItemStream:
         self._consumer = None
         try:
             while isinstance(found := self._ask(), Waiting):
-                # Shielded: another wait may have the same one.
-                await asyncio.shield(asyncio.wrap_future(found.changed))
+                await wake_often(asyncio.wrap_future(found.changed))
         except asyncio.CancelledError:
             await self._stop_in_loop()
             raise

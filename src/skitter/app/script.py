@@ -19,23 +19,26 @@ import msgspec
 from skitter.app.config import CrawlConfig, crawl_config
 from skitter.app.crawl_node import make_crawl_node
 from skitter.app.crawl_source import CrawlSource, source_of_spider, source_of_urls
-from skitter.app.crawl_thread import RUNNING, CrawlThread, with_hint
+from skitter.app.crawl_thread import RUNNING, CrawlThread
 from skitter.app.event_loop import new_loop
 from skitter.app.script_log import logging_as
 from skitter.app.summary import Summary
-from skitter.errors import SkitterError, UsageError
+from skitter.errors import UsageError
 from skitter.model.job import Report
 from skitter.node.shutdown_signals import ShutdownSignals
 from skitter.observe.events import emit, logger
-from skitter.settings import Settings
+from skitter.settings import Run, Settings
 from skitter.spiders.base import Spider
+from skitter.spiders.class_changes import attributes_of
 from skitter.spiders.function_spider import function_spider
 from skitter.spiders.loading import LOADING, full_reference
 from skitter.spiders.scrapy_settings import translated
 
 T = TypeVar("T")
 log = logging.getLogger("skitter")
-
+_ONE_WORKER = Run()
+_NEEDS_PROCESSES = ("workers", "coordinator", "max_worker_bytes", "memory_warning_bytes", "memory_limit_bytes")
+"""Settings whose other values need worker processes."""
 
 Target = type[Spider] | Callable[..., Any] | str | Sequence[str]
 """A spider class, a function, a URL or several."""
@@ -81,14 +84,10 @@ def crawl(
         thread = CrawlThread(config, inline, given)
         thread.start()
         return thread.wait()
-    try:
-        # Only what was asked for: a script that says nothing of its log has set up ``logging`` as it likes.
-        with RUNNING.taken(config), logging_as(config.settings.logging, given, config.spec.name):
-            config = msgspec.structs.replace(config, event_level=logger.getEffectiveLevel())
-            return run(_crawl(config, inline))
-    except SkitterError as error:
-        with_hint(error)
-        raise
+    # Only what was asked for: a script that says nothing of its log has set up ``logging`` as it likes.
+    with RUNNING.taken(config), logging_as(config.settings.logging, given, config.spec.name):
+        config = msgspec.structs.replace(config, event_level=logger.getEffectiveLevel())
+        return run(_crawl(config, inline))
 
 
 async def acrawl(
@@ -152,7 +151,7 @@ def script_config(
     arguments: Mapping[str, str] | None = None,
     fresh: bool = False,
 ) -> tuple[CrawlConfig, Spider | None, set[str]]:
-    """The configuration that ``crawl`` runs; the spider, where no other process could load it; the settings given."""
+    """The configuration that ``crawl`` runs; the spider, if it runs in this process; the settings given."""
     source = source_of(target, urls, arguments or {}, sitemaps)
     warnings = list(source.warnings)
     (origin, own), feeds, named = translated("settings", settings or {}, warnings)
@@ -169,7 +168,15 @@ def script_config(
         outputs=[(str(each), overwrite) for each in outputs],
         fresh=fresh,
     )
-    return config, source.instance if source.spider is None else None, {*source.settings, *own}
+    if source.spider is None or runs_here(config.settings.run):
+        return config, source.instance, {*source.settings, *own}
+    attributes = {} if source.instance is None else attributes_of(type(source.instance))
+    return msgspec.structs.replace(config, attributes=attributes), None, {*source.settings, *own}
+
+
+def runs_here(run: Run) -> bool:
+    """Whether the crawl runs in this process: nothing asks for several worker processes, or limits one."""
+    return all(getattr(run, name) == getattr(_ONE_WORKER, name) for name in _NEEDS_PROCESSES)
 
 
 def source_of(
@@ -202,10 +209,9 @@ async def _crawl(config: CrawlConfig, spider: Spider | None) -> Summary:
     signals = ShutdownSignals(emit, stop=node.stop, kill=node.kill)
     with signals.listening():
         summary = await node.run()
-    if summary is None:
-        # Before there was anything to sum up: as without a handler.
+    if signals.signal or summary is None:
+        # As without a handler, so that the program does not go on as if the crawl were complete.
         raise KeyboardInterrupt if signals.signal == signal.SIGINT else SystemExit(128 + signals.signal)
-    summary.signal = signals.signal
     return summary
 
 

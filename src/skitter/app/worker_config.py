@@ -19,6 +19,8 @@ class WorkerConfig(msgspec.Struct, kw_only=True):
     spider: str = ""
     run: dict[str, Any]
     """The group ``run`` of the settings: this node's own."""
+    attributes: dict[str, str] = {}
+    """See ``CrawlConfig.attributes``."""
     stay: bool = False
     verbosity: int = 0
     event_level: int = Level.INFO

@@ -39,6 +39,7 @@ from skitter.observe.node_counters import NodeCounters
 from skitter.settings import Fetch, Run, Settings
 from skitter.sinks.contract import ARCHIVES, Archive, FileStore
 from skitter.spiders.base import Spider
+from skitter.spiders.class_changes import check_attributes_of
 from skitter.spiders.file_saver import FileSaver
 from skitter.spiders.foreign_project import AdaptedSpider
 from skitter.spiders.function_spider import FunctionSpider
@@ -165,6 +166,7 @@ async def _work(
         settings = job_settings(job, config.run)
         fetcher = make_fetcher(settings)
         spider = make_spider(job, config.spider, settings.run.trusted)
+        check_attributes_of(type(spider), config.attributes)
         archive = await _archive(frontier, config.job, settings.fetch)
         worker = make_worker(
             frontier,

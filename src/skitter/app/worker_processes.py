@@ -47,6 +47,7 @@ async def work_supervised(
         frontier=config.frontier,
         job=config.spec.name,
         spider=spider,
+        attributes=config.attributes,
         run=msgspec.to_builtins(config.settings.run),
         stay=stay,
         verbosity=config.verbosity,

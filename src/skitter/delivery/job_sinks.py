@@ -118,6 +118,7 @@ class _StoredTargetSink:
             if parse_target(self.target).scheme:
                 hint = "a password is not kept with the job: give the output again with -o"
                 error.hint = f"{error.hint}; {hint}" if error.hint else hint
+                error.add_note(f"hint: {hint}")
             raise
 
 

@@ -221,7 +221,8 @@ class IntakeRow(msgspec.Struct):
 
 def no_such_job(name: str) -> MissingJobError:
     """The error for a job that is not in the store."""
-    return MissingJobError(f"no such job: {name}", hint=f"start it with: skitter.crawl(…, job={name!r}) (skitter crawl … --job {name})")
+    hint = f"start it with: skitter.crawl(…, job={name!r}) (skitter crawl … --job {name})"
+    return MissingJobError(f"no such job: {name}", hint=hint)
 
 
 def public_job(row: JobRow) -> Job:

@@ -205,17 +205,25 @@ JOB_OTHER_CODE = _kind(
     "The spider's file has the right class, but its content differs from that on the node that started the job.",
     spider="file and class on this node",
 )
+JOB_EDITED_CODE = _kind(
+    "job.edited_code",
+    Level.WARNING,
+    "{spider} was edited since this run was last worked on; pages that are done stay as they are, fresh=True (--fresh) "
+    "starts from the beginning",
+    "An unfinished run is resumed with other code of its spider: the file, or in a notebook the class, has changed.",
+    spider="file and class, or the class of a notebook",
+)
 
 JOB_NO_OUTPUT = _kind(
     "job.no_output",
-    Level.NOTICE,
-    "no output: items are counted but not kept; use -o FILE to keep them",
+    Level.WARNING,
+    "no output: items are counted but not kept; use output=FILE (-o FILE) or stream() to keep them",
     "The job has no output for its items.",
 )
 JOB_APPENDS = _kind(
     "job.appends",
     Level.WARNING,
-    "run {run} appends to {target}, which already has results; to replace them, use -O {target}",
+    "run {run} appends to {target}, which already has results; to replace them, use overwrite=True (-O {target})",
     "A new run writes to a file that has results of an earlier run. Jobs that recrawl, or remember pages across runs "
     "(`dedup_scope=job`), append by design and do not report it.",
     target="the file",
@@ -773,10 +781,19 @@ SINK_LEFT = _kind(
 SINK_FOR_PROGRAM = _kind(
     "sink.for_program",
     Level.WARNING,
-    "the job keeps {items} items for a program that is not running: skitter.stream reads them, --fresh discards them",
+    "the job keeps {items} items for a program that is not running: skitter.stream(…, job=NAME) reads them, "
+    "fresh=True (--fresh) discards them",
     "A program has left `skitter.stream` or the results of `skitter.connect`, and another command continues its job. "
     "Items are kept for the program; when the outbox is full, no more requests are leased.",
     items="items that wait for the program",
+)
+SINK_RESUMED = _kind(
+    "sink.resumed",
+    Level.WARNING,
+    "{items} items of this run were returned by an earlier stream() and are not returned again; fresh=True (--fresh) "
+    "starts from the beginning",
+    "A program calls `skitter.stream` with a job whose run is unfinished, and gets the rest of its items.",
+    items="items that were returned earlier",
 )
 SINK_AWAY = _kind(
     "sink.unavailable",

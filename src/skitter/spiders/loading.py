@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.util
+import re
 import sys
 import threading
 import traceback
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
@@ -31,6 +33,7 @@ DEFAULT_SPIDER_PATHS = ("spiders",)
 """The files and folders that are searched for spiders, unless the project names others."""
 LOADING: ContextVar[str] = ContextVar("LOADING", default="")
 """The spider file whose code runs at this moment because it is being loaded."""
+_RELATIVE_IMPORT = re.compile(rb"^\s*from\s+\.", re.MULTILINE)
 _IMPORT_LOCK = threading.RLock()
 """One spider file is loaded at a time: another thread would take a module from ``sys.modules`` that is half run.
 
@@ -102,7 +105,7 @@ def make_spider(kind: type[Spider], arguments: Mapping[str, str]) -> Spider:
     except Exception as error:
         raise SpiderError(
             f"a spider cannot be constructed: {kind.__name__}: {type(error).__name__}: {error}",
-            hint="are the arguments of -a the ones that its __init__ takes?",
+            hint="are arguments={…} (-a) the ones that its __init__ takes?",
         ) from error
 
 
@@ -154,8 +157,10 @@ def _module(path: Path, shown: str, folder: Path) -> ModuleType:
             return module
     # Its neighbours can be imported, and so can the project's packages.
     add_to_path(str(path.parent), str(folder.resolve()))
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = _spec_in_package(path, folder.resolve()) or importlib.util.spec_from_file_location(name, path)
     assert spec is not None
+    if (name := spec.name) in sys.modules:
+        return sys.modules[name]
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     # Before it runs: dataclasses and pydantic look their module up by name.
@@ -173,6 +178,26 @@ def _module(path: Path, shown: str, folder: Path) -> ModuleType:
     finally:
         LOADING.reset(before)
     return module
+
+
+def _spec_in_package(path: Path, folder: Path) -> ModuleSpec | None:
+    """Return the spec of a file with relative imports by its dotted name; None: it is loaded as a file of its own."""
+    if not _RELATIVE_IMPORT.search(path.read_bytes()):
+        return None
+    home = path.parent
+    while (home / "__init__.py").is_file():
+        home = home.parent
+    if home == path.parent and path.is_relative_to(folder):
+        # A package without __init__.py begins in the project folder.
+        home = folder
+    add_to_path(str(home))
+    dotted = ".".join(path.relative_to(home).with_suffix("").parts)
+    try:
+        spec = importlib.util.find_spec(dotted)
+    except (ImportError, ValueError):
+        return None
+    # Another package of this name may be installed, or imported already.
+    return spec if spec is not None and spec.origin and Path(spec.origin).resolve() == path else None
 
 
 def _foreign_module(framework: str, path: Path, shown: str, folder: Path) -> ModuleType | None:

@@ -142,6 +142,6 @@ def test_a_spider_without_a_file_is_run_in_this_process_and_by_one_worker() -> N
 
     config, spider, _ = script_config(Local, job="mine")
     assert isinstance(spider, Local)
-    assert (config.spec.spider, config.spec.name) == ("notebook:mine", "mine")
+    assert (config.spec.spider, config.spec.name) == (f"notebook:{Local.__qualname__}", "mine")
     with pytest.raises(SkitterError, match="a spider without a file runs in one process"):
         script_config(Local, settings={"workers": 2})

@@ -54,7 +54,7 @@ def _begin(tables: Tables, spec: JobSpec, fresh: bool) -> Begun:
     if not record.spec.same_work(spec):
         raise JobError(
             f"job {spec.name} is unfinished and has another spider, other seeds or other arguments",
-            hint="--fresh discards the unfinished run; --job NAME keeps both",
+            hint="fresh=True (--fresh) discards the unfinished run; job=NAME (--job NAME) keeps both",
         )
     refuse_other_dedup(record.spec, spec)
     use_spec(record, spec.keeping_changes(record.spec), now)
