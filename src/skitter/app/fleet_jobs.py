@@ -18,6 +18,7 @@ from skitter.delivery.stream_runner import CLIENT
 from skitter.errors import FormatError, FrontierError, JobError, SkitterError
 from skitter.frontier.contract import Frontier
 from skitter.model.job import Job, State
+from skitter.model.secrets import shown_address
 from skitter.model.worker import WorkerSeen
 from skitter.observe import events
 from skitter.settings import Fleet
@@ -128,10 +129,11 @@ class FleetJobs:
                 keys += [key for key in self.listed if key.frontier == url]
                 if url not in self._unavailable_since:
                     self._unavailable_since[url] = time.monotonic()
-                    self._on_event(events.FRONTIER_AWAY(reason=str(error)))
+                    self._on_event(events.FRONTIER_AWAY(store=shown_address(url), reason=str(error)))
             else:
                 if (since := self._unavailable_since.pop(url, None)) is not None:
-                    self._on_event(events.FRONTIER_BACK(seconds=round(time.monotonic() - since, 1)))
+                    away_seconds = round(time.monotonic() - since, 1)
+                    self._on_event(events.FRONTIER_BACK(store=shown_address(url), seconds=away_seconds))
         return keys
 
     async def _look_at(self, key: JobKey) -> FleetJob | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
@@ -22,6 +23,7 @@ from skitter.observe.events import Event, Level
 from skitter.observe.library_log_filter import LibraryFilter
 from skitter.observe.log_file import LogFile
 from skitter.observe.log_lines import json_line, message_lines, text_line
+from skitter.observe.outage_reports import OutageReports
 from skitter.settings import Logging
 
 STDERR = "-"
@@ -44,6 +46,7 @@ class EventLog:
     def __init__(self, destinations: list[LogDestination]) -> None:
         self._destinations = destinations
         self._failures: set[str] = set()
+        self._outages: defaultdict[str, OutageReports] = defaultdict(OutageReports)
         self.level = min(
             (min(destination.level, destination.logging_level) for destination in destinations), default=_NEVER
         )
@@ -55,11 +58,20 @@ class EventLog:
             if event.fields["failure"] in self._failures:
                 return
             self._failures.add(event.fields["failure"])
+        if event.kind in (events.FRONTIER_AWAY, events.FRONTIER_BACK) and not self._is_told(event):
+            return
         for level, logging_level, write in self._destinations:
             if event.level >= (logging_level if event.kind is events.LOG else level):
                 # A full disk or a closed pipe must not end a crawl.
                 with suppress(OSError):
                     write(event)
+
+    def _is_told(self, event: Event) -> bool:
+        """Whether an event of an outage is news: each worker reports it, and this process too."""
+        reports = self._outages[event.fields.get("store", "")]
+        if event.kind is events.FRONTIER_AWAY:
+            return reports.tells_begin(event.fields.get("reason", ""), event.at)
+        return reports.tells_end(event.at)
 
 
 @contextmanager

@@ -699,14 +699,17 @@ FRONTIER_AWAY = _kind(
     "frontier.unavailable",
     Level.WARNING,
     "{reason}; waiting until it is back",
-    "The frontier does not answer. A process reports it once for each waiting connection.",
+    "The frontier does not answer. A node reports it once in an outage, and again after a minute if there is another "
+    "reason. A frontier that is back for less than ten seconds is in the same outage.",
+    store="address of the frontier",
     reason="what happened",
 )
 FRONTIER_BACK = _kind(
     "frontier.back",
     Level.WARNING,
     "the frontier is back after {seconds} s",
-    "The frontier answers again, and the work continues.",
+    "The frontier answers again, and the work continues. A node reports it once in an outage.",
+    store="address of the frontier",
     seconds="how long it was unavailable",
 )
 FRONTIER_REPLACED = _kind(

@@ -19,6 +19,8 @@ from skitter.redis_driver.address import Address, HostPort
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 15.0
 """Longer than any script runs: a server that is silent for so long is unavailable."""
+HANDSHAKE_SECONDS = 2.0
+"""Time-out of connecting to a host while there are others to ask."""
 SENTINEL_SECONDS = 2.0
 """Time-out of one sentinel: another one may answer sooner."""
 _SENTINEL: Any = Sentinel

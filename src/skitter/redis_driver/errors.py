@@ -6,10 +6,13 @@ The frontier and the stream sink make errors of their own out of them.
 from __future__ import annotations
 
 import ssl
+from collections.abc import Mapping
 from enum import Enum
 from typing import NamedTuple
 
 from redis import exceptions
+
+from skitter.redis_driver.address import HostPort, format_host
 
 
 class Remedy(Enum):
@@ -30,6 +33,8 @@ class Trouble(NamedTuple):
     """The predicate of a sentence about the server: ``is out of memory``."""
     hint: str
     remedy: Remedy = Remedy.WAIT
+    failing_over: bool = False
+    """Where several servers replace each other, it may last only until one of them is the master."""
 
 
 _GIVE_MASTER = "give the address of the master"
@@ -49,19 +54,19 @@ TROUBLES = {
         "ACL: ~skitter:* -@all +@read +@write -@dangerous +@connection +eval +evalsha +info +time +wait +cluster|nodes",
         Remedy.CHANGE,
     ),
-    "LOADING": Trouble("is still loading its data", "wait until it is ready"),
-    "READONLY": Trouble("is a read-only replica", _GIVE_MASTER),
+    "LOADING": Trouble("is still loading its data", "wait until it is ready", failing_over=True),
+    "READONLY": Trouble("is a read-only replica", _GIVE_MASTER, failing_over=True),
     "OOM": Trouble(
         "is out of memory", "raise maxmemory, or free memory with skitter jobs and skitter drop; nothing is lost"
     ),
     "MISCONF": Trouble("cannot save to its disk and accepts no writes", "free some disk space there; nothing is lost"),
-    "MASTERDOWN": Trouble("is a replica that has lost its master", _GIVE_MASTER),
-    "CLUSTERDOWN": Trouble("is part of a cluster that is down", "wait until the cluster is up"),
-    "TRYAGAIN": Trouble("is moving these keys", "wait"),
+    "MASTERDOWN": Trouble("is a replica that has lost its master", _GIVE_MASTER, failing_over=True),
+    "CLUSTERDOWN": Trouble("is part of a cluster that is down", "wait until the cluster is up", failing_over=True),
+    "TRYAGAIN": Trouble("is moving these keys", "wait", failing_over=True),
     "NOREPLICAS": Trouble("has too few replicas to accept writes", "see min-replicas-to-write in its configuration"),
     "BUSY": Trouble("is busy with a script", "wait, or use SCRIPT KILL there"),
     "MOVED": Trouble("is a node of a Redis Cluster", _GIVE_NODES, Remedy.CHANGE),
-    "ASK": Trouble("is moving these keys to another node", "wait"),
+    "ASK": Trouble("is moving these keys to another node", "wait", failing_over=True),
     "CROSSSLOT": Trouble("is a node of a Redis Cluster", _GIVE_NODES, Remedy.CHANGE),
     "MAXCLIENTS": Trouble("has too many clients", "raise maxclients there, or start fewer workers"),
     # The codes of CheckFailedError.
@@ -70,9 +75,11 @@ TROUBLES = {
         "has sentinels that refuse the password", "give ?sentinel_password_file=FILE", Remedy.CREDENTIALS
     ),
     "ISSENTINEL": Trouble("is a sentinel", "name the master too: redis+sentinel://HOST,HOST/MASTER", Remedy.CHANGE),
+    "NOCLUSTER": Trouble("is not a node of a Redis Cluster", "name other nodes, or use redis://HOST", Remedy.CHANGE),
     "TOOOLD": Trouble("is too old", "use Redis 6.2 or newer, or Valkey", Remedy.CHANGE),
     "FEWREPLICAS": Trouble(
-        "has too few replicas that are up to date", "lower ?wait_replicas=, or check INFO replication there"
+        "has too few replicas that are up to date",
+        "start the replicas again: redis-cli INFO replication on the master lists those that it has, and their lag",
     ),
 }
 WRONG_TYPE = "WRONGTYPE"
@@ -118,6 +125,17 @@ class CheckFailedError(exceptions.ResponseError):
         self.code = code
 
 
+class NodesFailedError(exceptions.ConnectionError):
+    """None of the hosts that were tried can be used."""
+
+    def __init__(self, failures: Mapping[HostPort, Exception], prefix: str = "", *, any_answered: bool) -> None:
+        """``any_answered``: a sentinel or a node answers, so the cause may be a failover."""
+        super().__init__(prefix + ", ".join(map(format_host, failures)))
+        self.failures = failures
+        self.prefix = prefix
+        self.any_answered = any_answered
+
+
 def is_reply(error: Exception) -> bool:
     """Whether the server has answered, with an error."""
     return isinstance(error, exceptions.ResponseError | exceptions.AuthenticationError | exceptions.BusyLoadingError)
@@ -153,6 +171,11 @@ def is_not_redis(error: Exception) -> bool:
 
 def connection_trouble(error: Exception, *, tls: bool) -> tuple[str, str]:
     """The reason why there is no connection, and a hint."""
+    if isinstance(error, NodesFailedError):
+        parts = [(host, connection_trouble(each, tls=tls)) for host, each in sorted(error.failures.items())]
+        return error.prefix + "; ".join(f"{format_host(host)}: {part[0]}" for host, part in parts), parts[0][1][1]
+    if (trouble := TROUBLES.get(reply_code(error))) is not None:
+        return trouble.text, trouble.hint
     reason, hint = _connection_trouble(error)
     return reason, _TLS_HINTS.get(reason, hint) if tls else hint
 
@@ -161,9 +184,6 @@ def _connection_trouble(error: Exception) -> tuple[str, str]:
     if isinstance(error, exceptions.TimeoutError | TimeoutError):
         return _NO_ANSWER, _CHECK_SERVER
     cause = error.__cause__ or error.__context__ or error
-    if isinstance(cause, exceptions.RedisError) and (cause.__cause__ or cause.__context__):
-        # A sentinel could not be reached, which is the cause of the error that names them all.
-        return _connection_trouble(cause)
     if isinstance(cause, ssl.SSLCertVerificationError):
         return f"its certificate is refused: {cause.verify_message}", "?ca=FILE names the certificate authority"
     if isinstance(cause, ssl.SSLError):

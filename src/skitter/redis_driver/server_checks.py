@@ -29,26 +29,34 @@ class ServerIdentity(NamedTuple):
     """The server's run id: a new one at every start of every server."""
     nodes: tuple[HostPort, ...] = ()
     """All nodes of its cluster."""
+    node_id: str = ""
+    """Its own id in the cluster."""
+    masters: frozenset[str] = frozenset()
+    """The ids of the nodes that have slots."""
 
 
 async def handshake(connection: AbstractConnection, *, cluster: bool) -> ServerIdentity:
     """The identity of the server. CheckFailedError if it cannot be used; NoPermissionError if INFO is forbidden."""
     await connection.send_packed_command(_INFO_SERVER)
     info = parse_info(await connection.read_response())
-    if "sentinel" in (info.get("redis_mode"), info.get("server_mode")):
+    mode = info.get("redis_mode") or info.get("server_mode")
+    if mode == "sentinel":
         raise CheckFailedError("ISSENTINEL")
     # Valkey says so too, and means the Redis that it is compatible with.
     version = info.get("redis_version", "")
     numbers = tuple(int(number) for number in version.split(".")[:2] if number.isdecimal())
     if numbers and numbers < OLDEST_VERSION:
         raise CheckFailedError("TOOOLD", version)
-    nodes: tuple[HostPort, ...] = ()
-    if cluster:
-        # Those that were named may all be gone one day, and the cluster still there.
-        with suppress(exceptions.NoPermissionError):
-            await connection.send_command("CLUSTER", "NODES")
-            nodes = _parse_nodes((await connection.read_response()).decode())
-    return ServerIdentity(info.get("run_id", ""), nodes)
+    identity = ServerIdentity(info.get("run_id", ""))
+    if not cluster:
+        return identity
+    if mode == "standalone":
+        raise CheckFailedError("NOCLUSTER")
+    # Those that were named may all be gone one day, and the cluster still there.
+    with suppress(exceptions.NoPermissionError):
+        await connection.send_command("CLUSTER", "NODES")
+        identity = _with_nodes(identity, (await connection.read_response()).decode())
+    return identity
 
 
 def parse_info(reply: bytes) -> dict[str, str]:
@@ -57,21 +65,20 @@ def parse_info(reply: bytes) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def count_masters(nodes: bytes) -> int:
-    """The number of masters that have slots, in a reply to CLUSTER NODES: slots stand behind eight words."""
-    lines = (line.split(" ") for line in nodes.decode().splitlines())
-    return max(1, sum("master" in words[2] and len(words) > 8 for words in lines))
-
-
-def _parse_nodes(reply: str) -> tuple[HostPort, ...]:
-    """The nodes in a reply to CLUSTER NODES, whose lines are: id, HOST:PORT@BUS-PORT[,NAME], flags, and more."""
+def _with_nodes(identity: ServerIdentity, reply: str) -> ServerIdentity:
+    """The identity with what CLUSTER NODES replied: lines of id, HOST:PORT@BUS-PORT[,NAME], flags, five more words,
+    and the slots."""
+    lines = [line.split(" ") for line in reply.splitlines()]
     hosts = []
-    for line in reply.splitlines():
-        words = line.split(" ")
+    for words in lines:
         host, _, port = words[1].partition("@")[0].rpartition(":")
         if host and port.isdecimal() and "noaddr" not in words[2] and "handshake" not in words[2]:
             hosts.append((host, int(port)))
-    return tuple(hosts)
+    return identity._replace(
+        nodes=tuple(hosts),
+        node_id=next((words[0] for words in lines if "myself" in words[2]), ""),
+        masters=frozenset(words[0] for words in lines if "master" in words[2] and len(words) > 8),
+    )
 
 
 def refuse_if_evicting(info: dict[str, str], where: str) -> None:

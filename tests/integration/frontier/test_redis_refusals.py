@@ -209,7 +209,7 @@ async def test_a_server_that_is_open_to_the_world_is_warned_about(
     server = own_redis(*IN_MEMORY)
     redis = RedisServer(parse_address(f"redis://{host}:{server.port}"))
     # The address says the world; the wire leads to a server of this test.
-    redis._connect = RedisServer(parse_address(server.url))._connect
+    redis._open_link = RedisServer(parse_address(server.url))._open_link
     await redis.check()
     await redis.close()
     assert any("public address" in record.message for record in caplog.records) == warned

@@ -28,7 +28,7 @@ def published(url, job="shop.example"):
     with EventPublisher(event_stream_of(url), job) as publisher:
         for number in range(COUNT):
             publisher.publish(events.JOB_BEGUN(begun="new", run=number))
-        publisher.publish(events.FRONTIER_AWAY(reason="gone"))
+        publisher.publish(events.FRONTIER_AWAY(store="redis://db", reason="gone"))
 
 
 def runs(bodies):

@@ -278,9 +278,9 @@ def test_records_of_logging_are_lines_and_logging_is_as_before_afterwards(stderr
     with event_log_lines(Logging(), Silent(), job="shop"):
         logging.getLogger("books").warning("the feed is %s", "old")
         logging.getLogger("books").debug("not this")
-        events.emit(events.FRONTIER_BACK(seconds=3.5))
+        events.emit(events.FRONTIER_AWAY(store="redis://db", reason="gone"))
         events.emit(events.LEASES_GRANTED(worker="w", leases=1, hosts=1))
-    assert names(pipe) == ["books", "frontier.back"]
+    assert names(pipe) == ["books", "frontier.unavailable"]
     assert (list(root.handlers), root.level, events.logger.level) == before
 
 

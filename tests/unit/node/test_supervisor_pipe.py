@@ -139,7 +139,7 @@ def test_events_are_told_with_their_fields(pipe: Pipe) -> None:
 
 def test_a_long_field_loses_its_middle_too(pipe: Pipe) -> None:
     handler = PipeLogHandler(SupervisorPipe(pipe.writing))
-    event = events.FRONTIER_AWAY(reason="no answer: " + "x" * 10_000 + " the end")
+    event = events.FRONTIER_AWAY(store="redis://db", reason="no answer: " + "x" * 10_000 + " the end")
     handler.emit(logging.makeLogRecord({"name": "skitter.events", "levelno": 30, "event": event}))
     (line,) = pipe.lines()
     assert line["fields"]["reason"].startswith("no answer: ")

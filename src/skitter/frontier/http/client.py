@@ -62,13 +62,13 @@ class MasterClient:
             answer = await self._send(path, body, timeout_seconds, headers)
             if isinstance(answer, bytes):
                 self._reached = True
-                self._outage.end(self)
+                self._outage.end(self, self._address.url)
                 if timed:
                     self._note_round_trip(time.monotonic() - sent_at)
                 return answer
             if not (answer.passes and self._reached):
                 raise answer.error
-            self._outage.begin(self, str(answer.error))
+            self._outage.begin(self, self._address.url, str(answer.error))
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
             pause = min(pause * 2, MAX_WAIT_SECONDS)
 

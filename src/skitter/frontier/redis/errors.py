@@ -30,6 +30,8 @@ class Failure(NamedTuple):
     error: FrontierError
     passes: bool
     """It may be over by itself, or somebody ends it: a frontier that has worked before waits for that."""
+    failing_over: bool = False
+    """It may be over as soon as another server has become the master."""
 
 
 def explain(error: Exception, address: Address) -> Failure:
@@ -39,7 +41,7 @@ def explain(error: Exception, address: Address) -> Failure:
         trouble = TROUBLES[code]
         details = f": {text.removeprefix(code).strip()}" if code in _WITH_DETAILS else ""
         known = FrontierError(f"the Redis at {where} {trouble.text}{details}", hint=trouble.hint)
-        return Failure(known, trouble.remedy is not Remedy.CHANGE)
+        return Failure(known, trouble.remedy is not Remedy.CHANGE, trouble.failing_over)
     if is_reply(error):
         return Failure(_unknown_reply(code, text, where), passes=False)
     if is_not_redis(error):
@@ -48,7 +50,8 @@ def explain(error: Exception, address: Address) -> Failure:
             FrontierError(f"not a Redis server: {where}", hint="check host and port of --frontier"), passes=True
         )
     reason, hint = connection_trouble(error, tls=address.tls)
-    return Failure(FrontierError(f"the frontier cannot be reached: {where}: {reason}", hint=hint), passes=True)
+    unreachable = FrontierError(f"the frontier cannot be reached: {where}: {reason}", hint=hint)
+    return Failure(unreachable, passes=True, failing_over=True)
 
 
 def _unknown_reply(code: str, text: str, where: str) -> FrontierError:
