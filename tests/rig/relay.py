@@ -50,6 +50,18 @@ class Relay(LossyProxy):
         """End every connection now."""
         self._loop.call_soon_threadsafe(self._abort_all)
 
+    def lead_to(self, port: int) -> None:
+        """End every connection, and lead those that follow to another server. Returns when that is so."""
+        done = threading.Event()
+
+        def lead() -> None:
+            self._target = ("127.0.0.1", port)
+            self._abort_all()
+            done.set()
+
+        self._loop.call_soon_threadsafe(lead)
+        done.wait(HANG_SECONDS)
+
     def black_hole(self, *, opens: bool) -> None:
         """Swallow everything from now on, or end that. A connection that has lost a piece gets nothing any more."""
         self._loop.call_soon_threadsafe(setattr, self, "_swallows", opens)
