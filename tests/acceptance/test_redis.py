@@ -19,9 +19,11 @@ from skitter.testing.web import WebSpec, served
 QUICK = ("--set", "retry_delay_seconds=0.05", "--set", "host_backoff_seconds=0.2")
 
 
-@pytest.mark.parametrize("kind", ["redis", "redis-cluster", "redis-sentinel"])
-def test_every_page_is_found_once_by_the_crawl_and_a_worker_that_joins(skitter, services, kind) -> None:
-    place = ("--frontier", services.need(kind)["url"], "--job", f"accepted-{kind}")
+@pytest.mark.parametrize(
+    ("kind", "options"), [("redis", ""), ("redis-cluster", ""), ("redis-cluster", "?shards=6"), ("redis-sentinel", "")]
+)
+def test_every_page_is_found_once_by_the_crawl_and_a_worker_that_joins(skitter, services, kind, options) -> None:
+    place = ("--frontier", services.need(kind)["url"] + options, "--job", f"accepted-{kind}")
     with served(WebSpec.demo()) as web:
         crawl = skitter.start("crawl", *web.urls, "-o", "out.jsonl", "--fresh", "--json", *place, *QUICK)
         joined = skitter.start("worker", "--stay", *place)
@@ -38,6 +40,39 @@ def test_every_page_is_found_once_by_the_crawl_and_a_worker_that_joins(skitter, 
     assert skitter.json("drop", *place)["dropped"]
     assert place[3] not in [record["job"] for record in skitter.records("jobs", *place[:2])]
     assert "no such job" in skitter.run("drop", *place, code=2).stderr
+
+
+def test_a_job_on_a_cluster_has_session_pools_unless_it_is_asked_for_shards(skitter, services) -> None:
+    url = services.need("redis-cluster")["url"]
+    with served(WebSpec.plain(hosts=3, pages_per_host=10)) as web:
+        crawl = ("crawl", *web.urls, "-o", "out.jsonl", "--workers", 2, "--set", "session_pool=3", *QUICK)
+        place = ("--frontier", url, "--job", "pooled")
+        told = skitter.run(*crawl, *place).stderr
+        refused = skitter.run(*crawl, "--frontier", f"{url}?shards=2", "--job", "not-pooled", code=2).stderr
+        expected = web.expected()
+    assert Counter(canonical(record["url"]) for record in skitter.lines("out.jsonl")) == Counter(expected.done)
+    assert {one["name"] for one in skitter.json("sessions", *place)["sessions"]} == {"pool-1", "pool-2", "pool-3"}
+    assert "shards" not in told
+    assert "a job with shards cannot manage sessions" in refused
+    assert "start the job without ?shards=N" in refused
+    skitter.run("drop", *place)
+
+
+def test_a_job_in_shards_says_once_at_its_start_what_it_lacks_and_risks(skitter, services) -> None:
+    place = ("--frontier", services.need("redis")["url"] + "?shards=3", "--job", "lacking")
+    with served(WebSpec.plain(hosts=3, pages_per_host=10)) as web:
+        crawl = ("crawl", *web.urls, "-o", "out.jsonl", "--workers", 2, *place, *QUICK)
+        skitter.run(*crawl, "--set", "log_file=crawl.log", "--max-pages", 5)
+        # The record of the job has its number of shards; the command need not repeat it.
+        again = skitter.run(*(str(word).removesuffix("?shards=3") for word in crawl), "--max-pages", 30).stderr
+        worker = skitter.run("worker", *place).stderr
+    for told in ((skitter.folder / "crawl.log").read_text(), again):
+        (line,) = [line for line in told.splitlines() if "the job has 3 shards" in line]
+        assert "no session pools, login or exclusive sessions" in line
+        assert "may lose links between shards if a server fails over without wait_replicas" in line
+        assert "docs/guarantees.md#a-job-in-shards" in line
+    assert "the job has 3 shards" not in worker
+    skitter.run("drop", *place)
 
 
 def prefix_of(job: str) -> str:
@@ -72,7 +107,7 @@ async def test_a_job_of_another_format_does_not_hide_the_others(skitter, service
 
 @pytest.mark.soak
 def test_a_job_on_every_master_of_a_cluster_is_crawled_stopped_and_resumed(skitter, services) -> None:
-    place = ("--frontier", services.need("redis-cluster")["url"], "--job", "spread")
+    place = ("--frontier", services.need("redis-cluster")["url"] + "?shards=6", "--job", "spread")
     with served(WebSpec.demo().replace(pages_per_host=150)) as web:
         crawl = ("crawl", *web.urls, "-o", "out.jsonl", "--workers", 2, *place, *QUICK)
         # So slowly that the command comes in the middle.

@@ -64,7 +64,7 @@ class TestOrdinaryUserFrontier(FrontierContract):
         await store.close()
 
 
-@pytest.mark.soak  # TestCallsToRedisCluster has every call to shards
+@pytest.mark.soak  # TestCallsToShardsOnRedisCluster has every call to shards
 class TestRedisShards(FrontierContract):
     """All of it, with a job in three shards on one server."""
 
@@ -142,11 +142,20 @@ class TestRedisShardsThatForget(FrontierContract):
 
 
 class OnRedisCluster:
-    """A job in the default number of shards on three masters."""
+    """A job on one of three masters, under one hash tag: it has every feature of a single server."""
 
     @pytest_asyncio.fixture
     async def store(self, services: Any) -> AsyncIterator[ContractStore]:
-        async for store in stored_in_redis(services.need("redis-cluster")["url"], ShardsContractStore):
+        async for store in stored_in_redis(services.need("redis-cluster")["url"]):
+            yield store
+
+
+class OnShardsOfRedisCluster:
+    """A job in three shards, one on each of three masters."""
+
+    @pytest_asyncio.fixture
+    async def store(self, services: Any) -> AsyncIterator[ContractStore]:
+        async for store in stored_in_redis(services.need("redis-cluster")["url"] + "?shards=3", ShardsContractStore):
             yield store
 
 
@@ -154,8 +163,17 @@ class TestCallsToRedisCluster(OnRedisCluster, EveryCall):
     """Every call, and so every script."""
 
 
+class TestCallsToShardsOnRedisCluster(OnShardsOfRedisCluster, EveryCall):
+    """Every call, and so every script."""
+
+
 @pytest.mark.soak  # the same scripts
 class TestRedisClusterFrontier(OnRedisCluster, FrontierContract):
+    """All of it."""
+
+
+@pytest.mark.soak  # the same scripts
+class TestShardsOnRedisClusterFrontier(OnShardsOfRedisCluster, FrontierContract):
     """All of it."""
 
 

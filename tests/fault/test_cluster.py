@@ -114,8 +114,8 @@ def place(kind: str, own_redis: Callable[..., OwnRedis], folder: Path) -> list[s
             return [f"sqlite:{folder / 'frontier.db'}"]
         case "redis":
             return [own_redis(*IN_MEMORY).url]
-        case "redis-cluster":
-            return [RedisCluster(own_redis, *IN_MEMORY).url]
+        case "redis-cluster" | "redis-shards":
+            return [RedisCluster(own_redis, *IN_MEMORY).url + ("?shards=6" if kind == "redis-shards" else "")]
         case _:
             return [WatchedRedis(own_redis).url]
 
@@ -127,6 +127,7 @@ def place(kind: str, own_redis: Callable[..., OwnRedis], folder: Path) -> list[s
         "redis",
         pytest.param("sqlite", marks=pytest.mark.soak),
         pytest.param("redis-cluster", marks=pytest.mark.soak),
+        pytest.param("redis-shards", marks=pytest.mark.soak),
         pytest.param("redis-sentinel", marks=pytest.mark.soak),
     ],
 )
@@ -137,7 +138,7 @@ def test_killed_machines_cost_what_they_held_and_no_more(tmp_path, own_redis, ki
 
 @sizes(1, 100, soak_pages=1600)
 @by_dedup
-@pytest.mark.parametrize("kind", ["redis", "redis-cluster", "redis-sentinel"])
+@pytest.mark.parametrize("kind", ["redis", "redis-cluster", "redis-shards", "redis-sentinel"])
 @pytest.mark.soak
 def test_killed_machines_cost_no_more_with_another_dedup(tmp_path, own_redis, kind, dedup, size) -> None:
     name = f"kills-{kind}-{next(iter(dedup))}"

@@ -5,19 +5,25 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable
 
 import pytest
 
 from rig.killed_crawl import Kill, ended, has_each_page_once, pages_crawl, under_kills
-from rig.processes import HANG_SECONDS
+from rig.processes import HANG_SECONDS, wait_until
 from rig.servers.redis import DURABLE, IN_MEMORY, OwnRedis
-from rig.servers.redis_cluster import AT_ONCE, RedisCluster
+from rig.servers.redis_cluster import AT_ONCE, RedisCluster, is_master
 from rig.watched_web import watched
+from skitter.model.url import canonical
 from skitter.testing.contract import Client
 from skitter.testing.frontiers import open_frontier
 from skitter.testing.redis_jobs import prefixes_of
 from skitter.testing.web import WebSpec
+
+SHARDS = "?shards=6"
+"""Two on each master."""
+both_forms = pytest.mark.parametrize("shards", ["", SHARDS])
 
 
 @pytest.fixture
@@ -25,10 +31,15 @@ def cluster(own_redis: Callable[..., OwnRedis]) -> RedisCluster:
     return RedisCluster(own_redis, *DURABLE)
 
 
-@pytest.mark.soak
-def test_a_job_whose_keys_move_to_another_node_pauses_and_is_complete(skitter, cluster: RedisCluster) -> None:
-    place = ("--frontier", cluster.url, "--job", "moving")
-    with watched(WebSpec.plain(hosts=3, pages_per_host=250, latency_seconds=0.01)) as web:
+@pytest.mark.parametrize(
+    ("shards", "pages"),
+    [("", 50), pytest.param("", 250, marks=pytest.mark.soak), pytest.param(SHARDS, 250, marks=pytest.mark.soak)],
+)
+def test_a_job_whose_keys_move_to_another_node_pauses_and_is_complete(
+    skitter, cluster: RedisCluster, shards: str, pages: int
+) -> None:
+    place = ("--frontier", cluster.url + shards, "--job", "moving")
+    with watched(WebSpec.plain(hosts=3, pages_per_host=pages, latency_seconds=0.01)) as web:
         crawl = pages_crawl(skitter, web, *place)
         moved: list[int] = []
         with ended(crawl):
@@ -44,9 +55,10 @@ def test_a_job_whose_keys_move_to_another_node_pauses_and_is_complete(skitter, c
     assert target.say("EXISTS", key_of("moving")) == 1
 
 
-async def test_while_keys_move_a_call_happens_as_a_whole_or_not_at_all(cluster: RedisCluster) -> None:
+@both_forms
+async def test_while_keys_move_a_call_happens_as_a_whole_or_not_at_all(cluster: RedisCluster, shards: str) -> None:
     """Every method tries at every stage of the move; what it could not do at once it does in the end."""
-    frontier = open_frontier(cluster.url, "job")
+    frontier = open_frontier(cluster.url + shards, "job")
     client = Client(frontier, "job", set())
     await client.seeded(*(f"h{number}/1" for number in range(30)), per_host=100)
     leases = await client.lease(limit=10)
@@ -72,15 +84,18 @@ async def test_while_keys_move_a_call_happens_as_a_whole_or_not_at_all(cluster: 
     await frontier.close()
 
 
-async def test_a_cluster_that_is_down_is_waited_for(cluster: RedisCluster, caplog: pytest.LogCaptureFixture) -> None:
+@both_forms
+async def test_a_cluster_that_is_down_is_waited_for(
+    cluster: RedisCluster, caplog: pytest.LogCaptureFixture, shards: str
+) -> None:
     caplog.set_level(logging.WARNING, "skitter.frontier")
-    frontier = open_frontier(cluster.url, "job")
+    frontier = open_frontier(cluster.url + shards, "job")
     client = Client(frontier, "job", set())
     await client.seeded("a/1")
     other = next(node for node in cluster.nodes if node is not cluster.owner_of(key_of("job")))
     other.kill()
     async with asyncio.timeout(HANG_SECONDS):
-        # Its neighbours notice after a while; until then the shards on them go on.
+        # Its neighbours notice after a while; until then the job, or its shards on them, goes on.
         number, adding = 0, []
         while not any("cluster that is down" in record.message for record in caplog.records):
             number += 1
@@ -96,10 +111,35 @@ async def test_a_cluster_that_is_down_is_waited_for(cluster: RedisCluster, caplo
     await frontier.close()
 
 
-def test_a_replica_of_a_dead_master_goes_on_where_it_was(skitter, own_redis: Callable[..., OwnRedis]) -> None:
+def test_a_job_whose_master_is_killed_has_each_page_once(skitter, own_redis: Callable[..., OwnRedis]) -> None:
+    """Every page but the first of each host is linked from one other page: a link that is lost is a page that is."""
+    cluster = RedisCluster(own_redis, *IN_MEMORY, *AT_ONCE, replicas=1)
+    place = ("--frontier", f"{cluster.url}?wait_replicas=1", "--job", "failed-over")
+    with watched(WebSpec.plain(hosts=6, pages_per_host=15, links_per_page=0, latency_seconds=0.01)) as web:
+        crawl = pages_crawl(skitter, web, *place)
+        under_kills(crawl, web.gate, [Kill(30, lambda: fail_over(cluster, "failed-over", crawl.log))])
+        asked_for = {canonical(web.urls[hit.host] + hit.path[1:]) for hit in web.log() if hit.path != "/robots.txt"}
+    assert len(asked_for) == 6 * 15
+    assert Counter(canonical(record["url"]) for record in skitter.lines("out.jsonl")) == dict.fromkeys(asked_for, 1)
+
+
+def fail_over(cluster: RedisCluster, job: str, log: Callable[[], str]) -> None:
+    """Kill the master that has a job. It comes back as the replica of the node that was its replica."""
+    master = cluster.owner_of(key_of(job))
+    assert master.say("EXISTS", key_of(job)) == 1
+    replica = cluster.replicas[cluster.masters.index(master)]
+    said = len(log())
+    master.kill()
+    wait_until(lambda: is_master(replica), what="a replica that is promoted")
+    # Nobody confirms its writes until then.
+    wait_until(lambda: "only 0 of 1 replicas are up to date" in log()[said:], what="a worker that waits")
+    master.start()
+
+
+def test_a_job_in_shards_goes_on_at_the_replica_of_a_dead_master(skitter, own_redis: Callable[..., OwnRedis]) -> None:
     cluster = RedisCluster(own_redis, *IN_MEMORY, *AT_ONCE, replicas=1)
     # One node is named; all the others are learnt of.
-    place = ("--frontier", f"redis+cluster://127.0.0.1:{cluster.masters[0].port}", "--job", "failed-over")
+    place = ("--frontier", f"redis+cluster://127.0.0.1:{cluster.masters[0].port}{SHARDS}", "--job", "failed-over")
     with watched(WebSpec.plain(hosts=6, pages_per_host=10, latency_seconds=0.01)) as web:
         crawl = pages_crawl(skitter, web, *place)
         under_kills(crawl, web.gate, [Kill(20, lambda: replicated(cluster, "failed-over").kill())])

@@ -17,10 +17,10 @@ from skitter.testing.redis_jobs import prefixes_of
 from skitter.testing.web import WebSpec
 
 
-def crawl_under_kills(skitter, cluster: RedisCluster, spec: WebSpec, kills: int, seed: int) -> None:
+def crawl_under_kills(skitter, cluster: RedisCluster, shards: str, spec: WebSpec, kills: int, seed: int) -> None:
     """A master that is killed stays away until a worker has noticed, or until it is time for the next kill."""
     chance = chance_of(seed)
-    place = ("--frontier", cluster.url, "--job", "killed")
+    place = ("--frontier", cluster.url + shards, "--job", "killed")
     with watched(spec) as web:
         crawl = pages_crawl(skitter, web, *place)
         expected = web.expected()
@@ -49,14 +49,21 @@ def crawl_under_kills(skitter, cluster: RedisCluster, spec: WebSpec, kills: int,
     assert status["seen"] == status["done"] + status["redirected"] + status["failed"] + status["excluded"]
 
 
-def test_a_cluster_whose_master_and_worker_are_killed_loses_nothing(skitter, own_redis) -> None:
+both_forms = pytest.mark.parametrize("shards", ["", "?shards=6"])
+
+
+@both_forms
+def test_a_cluster_whose_master_and_worker_are_killed_loses_nothing(skitter, own_redis, shards) -> None:
     spec = WebSpec.plain(hosts=6, pages_per_host=8, latency_seconds=0.01)
-    crawl_under_kills(skitter, RedisCluster(own_redis, *DURABLE), spec, kills=1, seed=1)
+    crawl_under_kills(skitter, RedisCluster(own_redis, *DURABLE), shards, spec, kills=1, seed=1)
 
 
 @pytest.mark.soak
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", range(3))
-def test_a_cluster_whose_masters_and_workers_are_killed_again_and_again_loses_nothing(skitter, own_redis, seed) -> None:
+@both_forms
+def test_a_cluster_whose_masters_and_workers_are_killed_again_and_again_loses_nothing(
+    skitter, own_redis, seed, shards
+) -> None:
     spec = WebSpec(hosts=12, pages_per_host=600, latency_seconds=0.01)
-    crawl_under_kills(skitter, RedisCluster(own_redis, *DURABLE), spec, kills=8, seed=seed)
+    crawl_under_kills(skitter, RedisCluster(own_redis, *DURABLE), shards, spec, kills=8, seed=seed)

@@ -338,7 +338,7 @@ def test_an_entry_that_is_sent_again_is_appended_once(own_redis: Callable[..., A
 async def test_a_job_in_shards_has_the_chain_of_its_cluster(services: Any) -> None:
     """Its keys, and those of the trail, are on several nodes."""
     url = services.need("redis-cluster")["url"]
-    frontier = open_frontier(url, "audited", create=True)
+    frontier = open_frontier(f"{url}?shards=3", "audited", create=True)
     recorded = acting_for(frontier, ADA)
     await recorded.begin(JobSpec(name="audited", spider=""))
     await recorded.command(Command.PAUSE)

@@ -11,7 +11,7 @@ from skitter.testing.clock import FakeClock
 from skitter.testing.contract import ContractStore
 from skitter.testing.contract.client import url_of
 from skitter.testing.frontiers import MemoryPlace, open_frontier
-from skitter.testing.redis_jobs import SHARDS_PER_MASTER, empty_redis, shard_number
+from skitter.testing.redis_jobs import empty_redis, shard_number
 
 
 class MemoryContractStore(ContractStore):
@@ -77,7 +77,7 @@ class ShardsContractStore(RedisContractStore):
     sharing_reason = "a shard does not know what a worker that is short there has got from the others"
 
     def together(self, count: int) -> list[str]:
-        shards = 3 if "shards=3" in self._url else SHARDS_PER_MASTER * 3
+        shards = int(self._url.rpartition("?shards=")[2])
         places: list[list[str]] = [[] for _ in range(shards)]
         for name in string.digits + string.ascii_lowercase:
             places[shard_number(host_key(url_of(name)), shards)].append(name)

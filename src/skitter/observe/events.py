@@ -180,6 +180,16 @@ JOB_BLOOM = _kind(
     percent="of new pages, from `dedup_error_rate`",
     capacity="pages that the filter is sized for",
 )
+JOB_IN_SHARDS = _kind(
+    "job.in_shards",
+    Level.NOTICE,
+    "the job has {shards} shards: it has no session pools, login or exclusive sessions, keeps the order of requests "
+    "only within a shard, and may lose links between shards if a server fails over without wait_replicas; "
+    "see docs/guarantees.md#a-job-in-shards",
+    "A command began, resumed or joined a job that was started with `?shards=N` (docs/how-to/redis-setup.md#shards). "
+    "A master logs it for its clients.",
+    shards="of the job",
+)
 JOB_FILTER_NEARLY_FULL = _kind(
     "job.filter_nearly_full",
     Level.WARNING,

@@ -177,6 +177,7 @@ def _advice(bottleneck: str, q: Question, polite_days: float) -> str:
         "worker CPU": "use more cores: the speed grows with them",
         "slots": "responses are slow: use a higher --concurrency, which costs only memory",
         "bandwidth": "use machines with more bandwidth, or more of them",
-        "frontier calls": "more shards: redis+cluster:// or ?shards=N",
-        "frontier memory": "more shards, or a Redis with more memory; list-compress-depth 1 halves the queue",
+        "frontier calls": "split the job over a Redis Cluster: redis+cluster://…?shards=N",
+        "frontier memory": "use a Redis with more memory, or redis+cluster://…?shards=N; list-compress-depth 1 halves"
+        " the queue",
     }[bottleneck]

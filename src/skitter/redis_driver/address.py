@@ -49,7 +49,7 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     wait_replicas: int = 0
     """How many replicas must have a write before it counts as done."""
     shards: int | None = None
-    """The number of shards of a new job; None: as many as suit the servers."""
+    """The number of shards of a new job; None: not given, so the job lies on one server."""
 
     def __str__(self) -> str:
         """The address as messages show it, without credentials."""

@@ -14,7 +14,6 @@ from skitter.frontier.contract import Frontier
 from skitter.frontier.redis import scripts
 from skitter.frontier.redis.client import RedisServer
 from skitter.frontier.redis.jobs import JOBS_KEY, prefixes_of
-from skitter.frontier.redis.lazy_frontier import SHARDS_PER_MASTER
 from skitter.frontier.redis.scripts import script
 from skitter.frontier.redis.shards.frontier import ShardedFrontier
 from skitter.frontier.redis.shards.shard import Shard
@@ -23,7 +22,6 @@ from skitter.redis_driver.address import Address, parse_address
 
 __all__ = [
     "JOBS_KEY",
-    "SHARDS_PER_MASTER",
     "RawRedis",
     "all_hosts_in_shard",
     "empty_redis",

@@ -105,15 +105,20 @@ class WatchedRedis:
         return next(int(line.partition(":")[2]) for line in lines if line.startswith(f"{name}:"))
 
     def is_promoted(self) -> bool:
-        """Whether the replica is a master now. A server that changes its role cuts its connections."""
-        try:
-            return bool(self.replica.say("ROLE")[0] == "master")
-        except OSError:
-            return False
+        """Whether the replica is a master now."""
+        return is_master(self.replica)
 
     @property
     def url(self) -> str:
         return f"redis+sentinel://{','.join(f'127.0.0.1:{one.port}' for one in self.sentinels)}/main"
+
+
+def is_master(server: OwnRedis) -> bool:
+    """Whether a server says that it is a master. One that changes its role cuts its connections."""
+    try:
+        return bool(server.say("ROLE")[0] == "master")
+    except OSError:
+        return False
 
 
 def _agrees(server: OwnRedis, *words: object) -> bool:

@@ -22,16 +22,11 @@ from skitter.frontier.redis.shards.frontier import ShardedFrontier
 from skitter.frontier.redis.shards.shard import Shard
 from skitter.model.audit import Actor
 from skitter.model.job import Begun, JobSpec
-from skitter.redis_driver.address import MAX_SHARDS, Address, parse_address
-from skitter.redis_driver.server_checks import count_masters
+from skitter.observe import events
+from skitter.redis_driver.address import Address, parse_address
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-SHARDS_PER_MASTER = 2
-"""Shards of a new job in a Redis Cluster, for each master. So the cluster may grow to twice its masters, and each has
-a part of the job. More would cost more calls: a worker polls each shard about once a second, and a batch of outcomes
-is cut into more pieces."""
 
 
 def redis_frontier(
@@ -109,11 +104,13 @@ class LazyFrontier:
         await self._open()
         async with self._one_at_a_time:
             if self._opened is None:
-                self._opened = self._make_frontier(await self._shards_of_new_job())
+                self._opened = self._make_frontier(self._address.shards or 1)
             while True:
                 try:
                     begun = await self._opened.begin(spec, fresh=fresh, sinks=sinks)
                     self._was_there = True
+                    if self._shards > 1:
+                        events.emit(events.JOB_IN_SHARDS(shards=self._shards))
                     return begun
                 except OtherShardsError as error:
                     await self._opened.close()
@@ -214,13 +211,6 @@ class LazyFrontier:
         if shard == 0 or not self._address.cluster:
             return self._server
         return RedisServer(self._address, patient=self._patient, outage=self._outage)
-
-    async def _shards_of_new_job(self) -> int:
-        if self._address.shards is not None:
-            return self._address.shards
-        if not self._address.cluster:
-            return 1
-        return min(SHARDS_PER_MASTER * count_masters(await self._server.command("CLUSTER", "NODES")), MAX_SHARDS)
 
     # ---- explaining errors
 
