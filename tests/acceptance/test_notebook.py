@@ -50,8 +50,9 @@ class Notebook:
             if message["parent_header"].get("msg_id") != request:
                 continue
             content = message["content"]
-            if message["msg_type"] == "stream":
-                out[content["name"]] += content["text"]
+            if message["msg_type"] in ("stream", "display_data"):
+                text = content["text"] if message["msg_type"] == "stream" else content["data"]["text/plain"] + "\n"
+                out[content.get("name", "stdout")] += text
                 if interrupt_when is not None and interrupt_when(out["stdout"]):
                     interrupt_when = None
                     self._manager.interrupt_kernel()
@@ -81,7 +82,9 @@ def three_lines(text: str) -> bool:
 def test_stream_and_acrawl_in_a_notebook_are_interrupted_and_resumed(notebook: Notebook) -> None:
     with served(WebSpec.plain(hosts=1, pages_per_host=PAGES)) as web:
         assert notebook.cell(DEFINE.format(url=web.urls[0])) == ("", "", "")
-        loop = "in skitter.stream(Pages, settings=slowly, job='pages'):\n    print(item['url'])\n    urls.append(item['url'])"
+        loop = (
+            "in skitter.stream(Pages, settings=slowly, job='p'):\n    print(item['url'])\n    urls.append(item['url'])"
+        )
         out, _, raised = notebook.cell(f"async for item {loop}", interrupt_when=three_lines)
         assert raised in ("CancelledError", "KeyboardInterrupt")
         assert "spider" not in out, "what the loop prints is apart from what the spider prints"
@@ -95,13 +98,14 @@ async def tick():
         await asyncio.sleep(0.2)
 ticking = asyncio.create_task(tick())
 try:
-    await skitter.acrawl(Pages, settings=slowly, output="pages.jsonl")
+    await skitter.acrawl(Pages, settings=slowly, output="pages.jsonl", job="p")
 finally:
     ticking.cancel()
 """
         _, _, raised = notebook.cell(beside, interrupt_when=three_lines)
         assert raised in ("CancelledError", "KeyboardInterrupt")
-        rest = "urls += [item['url'] async for item in skitter.stream(Pages, settings=fast, job='pages')]\nprint(len(set(urls)))"
+        rest = "async for item in skitter.stream(Pages, settings=fast, job='p'):\n    urls.append(item['url'])"
+        rest += "\nprint(len(set(urls)))"
         out, error, raised = notebook.cell(rest)
         assert (out, raised) == (f"{PAGES}\n", ""), error
         out, _, raised = notebook.cell(
@@ -115,3 +119,31 @@ finally:
         assert out == f"{PAGES}\n"
         out, _, _ = notebook.cell("print(skitter.crawl(Pages, settings=fast).items, skitter.get(Pages.start_urls[0]))")
         assert out.startswith(f"{PAGES} <Response 200 ")
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::RuntimeWarning")
+def test_a_cell_that_is_stopped_stops_and_an_edited_class_is_noticed(notebook: Notebook) -> None:
+    def begun(text: str) -> bool:
+        return "from the spider" in text
+
+    with served(WebSpec.plain(hosts=1, pages_per_host=PAGES)) as web:
+        # What a spider prints goes to standard error.
+        define = DEFINE.format(url=web.urls[0]).replace("print(", "display(")
+        assert notebook.cell(define)[2] == ""
+        for call in ("await skitter.acrawl", "skitter.crawl"):
+            out, _, raised = notebook.cell(
+                f"{call}(Pages, settings=slowly, output='pages.jsonl')\nprint('next line')", interrupt_when=begun
+            )
+            assert raised in ("CancelledError", "KeyboardInterrupt")
+            assert "next line" not in out
+        resumed = "print((await skitter.acrawl(Pages, settings=slowly | {'max_pages': 5}, output='pages.jsonl')).begun)"
+        out, error, _ = notebook.cell(resumed)
+        assert (out[-8:], error) == ("resumed\n", "")
+        assert notebook.cell(define.replace('{"url": response.url}', '{"link": response.url}'))[2] == ""
+        out, error, _ = notebook.cell(resumed)
+        assert out.endswith("resumed\n")
+        assert "notebook:Pages was edited since this run was last worked on" in error
+        assert "fresh=True" in error
+        assert notebook.cell(define.replace("class Pages", "class Others"))[2] == ""
+        _, _, raised = notebook.cell(resumed.replace("Pages", "Others"))
+        assert raised == "JobError"

@@ -47,6 +47,7 @@ NEVER_A_STRANGERS = {
     "skitter.policy.scope": AUTHOR,
     "skitter.server_url": OPERATOR,
     "skitter.spiders.foreign_project": AUTHOR,
+    "skitter.spiders.loading": AUTHOR,
     "skitter.settings": AUTHOR,
     "skitter.sinks.page_spool": OURSELVES,
     "skitter.sinks.part_files": OPERATOR,
