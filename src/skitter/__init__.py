@@ -11,8 +11,6 @@ from skitter._version import __version__ as __version__
 # As typing.TYPE_CHECKING, which type checkers know by its name alone; `typing` itself would take half of the start.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from skitter.app.blocking_client import Client as Client
     from skitter.app.blocking_client import connect as connect
     from skitter.app.client import AsyncClient as AsyncClient
@@ -22,7 +20,9 @@ if TYPE_CHECKING:
     from skitter.app.item_stream import stream as stream
     from skitter.app.script import acrawl as acrawl
     from skitter.app.script import crawl as crawl
+    from skitter.app.summary import Summary as Summary
     from skitter.errors import DropItem as DropItem
+    from skitter.errors import FetchError as FetchError
     from skitter.errors import RejectItem as RejectItem
     from skitter.errors import SkitterError as SkitterError
     from skitter.extract.response import Response as Response
@@ -56,6 +56,7 @@ __all__ = [
     "Drop",
     "DropItem",
     "Failure",
+    "FetchError",
     "Fill",
     "Hooks",
     "ItemStream",
@@ -72,6 +73,7 @@ __all__ = [
     "SkitterError",
     "Spider",
     "Stats",
+    "Summary",
     "WaitFor",
     "acrawl",
     "aget",
@@ -90,6 +92,7 @@ _HOME = {
     "Drop": "skitter.spiders.hooks",
     "DropItem": "skitter.errors",
     "Failure": "skitter.spiders.failure",
+    "FetchError": "skitter.errors",
     "Hooks": "skitter.spiders.hooks",
     "JobInfo": "skitter.spiders.hooks",
     "ItemStream": "skitter.app.item_stream",
@@ -102,6 +105,7 @@ _HOME = {
     "SkitterError": "skitter.errors",
     "Spider": "skitter.spiders.base",
     "Stats": "skitter.spiders.stats",
+    "Summary": "skitter.app.summary",
     "Click": "skitter.model.browser_actions",
     "Fill": "skitter.model.browser_actions",
     "JavaScript": "skitter.model.browser_actions",
@@ -117,14 +121,16 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:
+    # Type checkers know the imports above, and report any other name.
+    def __getattr__(name: str) -> object:
+        home = _HOME.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
 
-    value = globals()[name] = getattr(import_module(home), name)
-    return value
+        value = globals()[name] = getattr(import_module(home), name)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -30,6 +30,7 @@ SkitterError                 base class; ``hint`` says what to do
  │    ├── EventStreamError   events cannot be published
  │    │    └── EventStreamUnavailableError   its server does not answer; events wait, and the crawl continues
  │    └── SliceError         the process of a slice was killed, or could not start
+ ├── CrawlError              a crawl that failed or is incomplete (``Summary.raise_for_state``)
  ├── UrlError                a URL that cannot be crawled; ``rule`` says why
  ├── SitemapError            a sitemap that cannot be read to its end; ``rule`` says why
  ├── FetchError              a fetch without a response; ``error_class`` says why
@@ -200,6 +201,10 @@ class EventStreamUnavailableError(EventStreamError):
 
 
 class SliceError(BackendError):
+    pass
+
+
+class CrawlError(SkitterError):
     pass
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import io
 import json
 import logging
 import os
@@ -19,7 +21,7 @@ from typing import Any, Self
 import pytest
 
 import skitter
-from skitter.errors import FetchError, JobError, UsageError
+from skitter.errors import CrawlError, FetchError, JobError, UsageError
 from skitter.testing.frontiers import open_frontier
 from skitter.testing.web import ServedWeb, WebSpec, served
 
@@ -244,6 +246,31 @@ def test_what_a_program_prints_is_not_what_its_spider_prints(base: str, capsys: 
     assert "from the spider" in error
 
 
+def test_a_redirection_that_begins_or_ends_during_a_crawl_leaves_standard_output_usable(base: str) -> None:
+    def items() -> skitter.ItemStream:
+        return skitter.stream(in_notebook("redirected"), arguments={"base": base}, settings=ALLOWED)
+
+    before = sys.stdout
+    with contextlib.redirect_stdout(io.StringIO()) as ended_first:
+        first = items()
+        next(first)
+        print("inside")  # noqa: T201
+    ended_first.close()
+    print("between")  # noqa: T201
+    first.close()
+    assert sys.stdout is before
+    second = items()
+    next(second)
+    with contextlib.redirect_stdout(io.StringIO()) as ended_last:
+        second.close()
+        print("kept")  # noqa: T201
+    assert ended_last.getvalue() == "kept\n"
+    print("after")  # noqa: T201
+    next(third := items())
+    third.close()
+    assert sys.stdout is before
+
+
 def test_what_ends_a_crawl_is_raised_in_the_loop(base: str) -> None:
     items = skitter.stream(Pages, arguments={"base": base}, settings=ALLOWED, frontier="redis://127.0.0.1:1/0")
     with pytest.raises(skitter.SkitterError) as caught:
@@ -252,6 +279,26 @@ def test_what_ends_a_crawl_is_raised_in_the_loop(base: str) -> None:
     assert list(items) == []
     with pytest.raises(UsageError, match="nothing to crawl"):
         skitter.stream()
+
+
+def test_a_stream_of_a_failed_crawl_is_told_from_an_empty_one(base: str) -> None:
+    options: dict[str, Any] = {"settings": ALLOWED | {"max_attempts": 1}}
+    items = skitter.stream(in_notebook("failed"), arguments={"base": "http://127.0.0.1:1/"}, **options)
+    with pytest.raises(CrawlError, match="has not ended"):
+        items.raise_for_state()
+    assert list(items) == []
+    with pytest.raises(CrawlError, match=r"no page was fetched: http://127.0.0.1:1/ could not be reached"):
+        items.raise_for_state()
+    items = skitter.stream(in_notebook("empty", lambda *_: None), arguments={"base": base}, **options)
+    assert list(items) == []
+    items.raise_for_state()
+
+
+@pytest.mark.parametrize("frontier", ["memory:", "sqlite:arguments.db"])
+def test_an_argument_that_is_no_text_is_refused_on_every_store(base: str, frontier: str) -> None:
+    arguments: Any = {"base": base, "pages": 3}
+    with pytest.raises(UsageError, match="an argument must be text: pages=3\nhint: give pages as '3'"):
+        skitter.crawl(in_notebook("arguments"), arguments=arguments, frontier=frontier)
 
 
 # ---- with a running loop

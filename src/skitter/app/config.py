@@ -23,7 +23,7 @@ from skitter.model.job_name import check_job_name
 from skitter.observe.events import Level
 from skitter.settings import Settings
 from skitter.sinks.targets import Target
-from skitter.spiders.base import has_login
+from skitter.spiders.base import Spider, has_login
 from skitter.spiders.class_changes import code_of_class
 from skitter.spiders.hook_loading import has_on_close
 from skitter.spiders.loading import code_of
@@ -83,10 +83,11 @@ def crawl_config(
         from skitter.fetch.proxy import read_proxy
 
         read_proxy(settings.run.proxy)
-    kind = None if source.instance is None else type(source.instance)
-    spider = source.spider
-    code = code_of(spider, Path.cwd()) if spider is not None else ""
-    if spider is None and kind is not None:
+    kind = Spider if source.instance is None else type(source.instance)
+    if source.spider is not None:
+        spider, code = source.spider, code_of(source.spider, Path.cwd())
+    else:
+        # Other processes have no file of it: its name and its code tell it from another class.
         spider, code = f"notebook:{kind.__qualname__}", code_of_class(kind)
     return CrawlConfig(
         spec=JobSpec(

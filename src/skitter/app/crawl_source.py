@@ -66,6 +66,12 @@ def source_of_spider(
             f"a spider does not take URLs: {kind.__name__} {' '.join(urls)}",
             hint="give one spider, or URLs; -a KEY=VALUE passes an argument to a spider",
         )
+    for name, value in arguments.items():
+        if not isinstance(value, str):
+            # Stores keep text, and another worker would get another type.
+            raise UsageError(
+                f"an argument must be text: {name}={value!r:.100}", hint=f"give {name} as {str(value)!r:.100}"
+            )
     seeds, listed = list(dict.fromkeys(map(seed_url, urls))), _sitemap_urls(sitemaps)
     spider = make_spider(kind, arguments)
     if issubclass(kind, FunctionSpider):

@@ -39,35 +39,34 @@ class _WorkerStdout:
     """
 
     def __init__(self, before: TextIO) -> None:
-        self._before = before
+        self.before = before
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(sys.stderr if _IN_WORKER.get() else self._before, name)
+        return getattr(sys.stderr if _IN_WORKER.get() else self.before, name)
 
 
 class _StdoutOfWorkers:
     """Replaces ``sys.stdout`` while at least one worker of this process runs; the last one to end restores it.
 
-    ``contextlib.redirect_stdout`` restores what each found, which is wrong when two end in the order they began.
+    ``contextlib.redirect_stdout`` restores what each found, which is wrong when two end in the order they began. The
+    program may redirect it too, and begin or end that during a crawl: only a ``_WorkerStdout`` is taken away.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._workers = 0
-        self._before: TextIO = sys.stdout
 
     def __enter__(self) -> None:
         with self._lock:
-            if not self._workers:
-                self._before = sys.stdout
-                sys.stdout = cast(TextIO, _WorkerStdout(self._before))
+            if not isinstance(sys.stdout, _WorkerStdout):
+                sys.stdout = cast(TextIO, _WorkerStdout(sys.stdout))
             self._workers += 1
 
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._workers -= 1
-            if not self._workers:
-                sys.stdout = self._before
+            if not self._workers and isinstance(sys.stdout, _WorkerStdout):
+                sys.stdout = sys.stdout.before
 
 
 _STDOUT_OF_WORKERS = _StdoutOfWorkers()

@@ -18,6 +18,7 @@ from skitter.app.frontiers import default_frontier
 from skitter.app.script import refuse_while_loading, runs_here, script_config
 from skitter.app.summary import Summary
 from skitter.delivery.item_buffer import ItemBuffer, Record, Waiting
+from skitter.errors import CrawlError
 from skitter.spiders.base import Spider
 
 
@@ -84,6 +85,12 @@ class ItemStream:
         """Summary of the crawl, as ``crawl`` returns it; None while the crawl is running."""
         ended = self._crawl.ended
         return ended.result() if ended.done() and ended.exception() is None else None
+
+    def raise_for_state(self) -> None:
+        """Raise CrawlError if the crawl failed or is not complete: the items that were returned are not all."""
+        if self.summary is None:
+            raise CrawlError("the crawl has not ended")
+        self.summary.raise_for_state()
 
     def __iter__(self) -> Self:
         return self

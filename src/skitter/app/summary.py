@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-import msgspec
+import dataclasses
+from dataclasses import field
+from typing import Any, Self
 
 from skitter.app.failure_sentence import failure_sentence
+from skitter.errors import CrawlError
 from skitter.frontier.contract import Frontier
 from skitter.frontier.tables import DELIVERED_EARLIER
 from skitter.model.counters import EMPTY_SITEMAP, without_prefix
-from skitter.model.job import Begun, Report, seeding_problem
+from skitter.model.job import Begun, Report, State, StopReason, seeding_problem
 from skitter.model.request import Fingerprinter
 from skitter.model.url import host_key
 
+_CUT_SHORT = (StopReason.COMMAND, StopReason.CLOSE_AFTER_ERRORS)
+"""Reasons to stop that leave a crawl incomplete."""
 
-class Summary(msgspec.Struct, kw_only=True):
-    """Result of a crawl. Counts are those of the run; ``seconds`` and ``pages_per_second`` are those of this node."""
+
+@dataclasses.dataclass(kw_only=True)
+class Summary:
+    """Result of a crawl. Counts are those of the run; ``seconds`` and ``pages_per_second`` are those of this node.
+
+    It is a dataclass, which FastAPI and pydantic accept as an answer."""
 
     job: str
     state: str
@@ -40,7 +49,7 @@ class Summary(msgspec.Struct, kw_only=True):
     """Reason why no seed led to a page: one failure or exclusion, as a sentence."""
     no_seed_class: str = ""
     """Error class of this failure or exclusion."""
-    outputs: list[str] = []
+    outputs: list[str] = field(default_factory=list)
     """Outputs of the job; if empty, its items are not kept."""
     signal: int
     """SIGINT or SIGTERM if a signal ended it, else 0. Set by the process that handles signals; a node does not."""
@@ -50,11 +59,11 @@ class Summary(msgspec.Struct, kw_only=True):
     """Items that could not be stored or written; they are in the rejects files."""
     dropped: dict[str, int]
     """Items that item functions have dropped, by reason."""
-    stats: dict[str, int] = {}
+    stats: dict[str, int] = field(default_factory=dict)
     """Counters of the spider and its hooks, by name."""
-    decisions: dict[str, int] = {}
+    decisions: dict[str, int] = field(default_factory=dict)
     """Number of decisions of hooks, by ``DECISION:REASON``."""
-    empty_sitemaps: dict[str, int] = {}
+    empty_sitemaps: dict[str, int] = field(default_factory=dict)
     """Sitemaps that list nothing, and robots.txt files that name no sitemap, by URL (its first 100 characters)."""
     errors: dict[str, int]
     reason: str
@@ -65,6 +74,25 @@ class Summary(msgspec.Struct, kw_only=True):
     def seeding_problem(self) -> str:
         """Problem that kept the spider's ``start()`` from yielding all seeds; empty if there was none."""
         return seeding_problem(self.reason)
+
+    def raise_for_state(self) -> Self:
+        """Raise CrawlError if the crawl failed or is not complete; else return the summary.
+
+        A limit that was set, such as ``max_pages``, completes it; requests that failed beside others do not matter."""
+        problem = self.seeding_problem
+        if not self.seeds_done and self.state != State.STOPPED:
+            problem = f"no page was fetched: {self.no_seed_because or 'there were no requests'}"
+        elif self.state not in (State.FINISHED, State.STOPPED) or self.reason in _CUT_SHORT:
+            problem = f"it is {self.state}{self.reason and f' by {self.reason}'} after {self.pages} pages"
+        elif self.undelivered and not problem:
+            problem = f"{self.undelivered} items are undelivered"
+        if problem:
+            raise CrawlError(f"the crawl of job {self.job} failed or is incomplete: {problem}")
+        return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values, for ``json.dumps`` for example."""
+        return dataclasses.asdict(self) | {"state": str(self.state), "begun": str(self.begun)}
 
 
 async def summary_of(frontier: Frontier, report: Report, begun: Begun, seconds: float, done_before: int) -> Summary:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from skitter.cluster.blocking import BlockingCluster as BlockingCluster
     from skitter.cluster.blocking import connect_blocking as connect_blocking
     from skitter.cluster.cluster import Cluster as Cluster
@@ -71,14 +69,16 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
+if not TYPE_CHECKING:
+    # Type checkers know the imports above, and report any other name.
+    def __getattr__(name: str) -> object:
+        home = _HOME.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        from importlib import import_module
 
-    value = globals()[name] = getattr(import_module(home), name)
-    return value
+        value = globals()[name] = getattr(import_module(home), name)
+        return value
 
 
 def __dir__() -> list[str]:

@@ -10,7 +10,7 @@ The classes for Redis need the extra ``redis`` and are imported on first use.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skitter.dedup.bloom import BloomFilter as BloomFilter
 from skitter.dedup.exact import BoundedSet as BoundedSet
@@ -46,11 +46,17 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    try:
-        from skitter.dedup import redis_sets
-    except ModuleNotFoundError as error:
-        raise ExtraMissingError(name, "redis") from error
-    return getattr(redis_sets, name)
+if not TYPE_CHECKING:
+    # Type checkers know the imports above, and report any other name.
+    def __getattr__(name: str) -> object:
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        try:
+            from skitter.dedup import redis_sets
+        except ModuleNotFoundError as error:
+            raise ExtraMissingError(name, "redis") from error
+        return getattr(redis_sets, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from skitter.testing.clock import FakeClock as FakeClock
@@ -74,13 +74,19 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    home = _HOME.get(name)
-    if home is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if home.endswith("_contract"):
-        import pytest
+if not TYPE_CHECKING:
+    # Type checkers know the imports above, and report any other name.
+    def __getattr__(name: str) -> object:
+        home = _HOME.get(name)
+        if home is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if home.endswith("_contract"):
+            import pytest
 
-        # Registered before the import, so that a failed assert shows its values there as in any test.
-        pytest.register_assert_rewrite(home)
-    return getattr(importlib.import_module(home), name)
+            # Registered before the import, so that a failed assert shows its values there as in any test.
+            pytest.register_assert_rewrite(home)
+        return getattr(importlib.import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
