@@ -331,9 +331,11 @@ async def shut_out(url: str) -> AsyncIterator[None]:
         await server.close()
 
 
-def test_a_lost_connection_and_its_return_are_told(skitter, start, place, until) -> None:
+def test_a_lost_connection_and_its_return_are_told_once(skitter, start, place, until) -> None:
+    """By whichever process of the node notices first."""
+
     def told(kind: str) -> list[dict[str, Any]]:
-        return [event for event in events_of(skitter, kind) if event["worker"]]
+        return events_of(skitter, kind)
 
     async def lose() -> None:
         async with shut_out(place[1]):
@@ -341,11 +343,11 @@ def test_a_lost_connection_and_its_return_are_told(skitter, start, place, until)
 
     with served(ENDLESS) as web:
         crawl = start("crawl", *web.urls, "--fresh", "--log", "events.jsonl", "--log-format", "json", *place)
-        (joined,) = until(lambda: events_of(skitter, "worker.joined"), crawl)
+        until(lambda: events_of(skitter, "worker.joined"), crawl)
         asyncio.run(lose())
         until(lambda: told("frontier.back"), crawl)
         stop(crawl)
-    assert {event["worker"] for event in told("frontier.unavailable") + told("frontier.back")} == {joined["worker"]}
+    assert (len(told("frontier.unavailable")), len(told("frontier.back"))) == (1, 1)
 
 
 # ---- the node that started it is nothing special

@@ -20,6 +20,7 @@ class Outage:
     def __init__(self) -> None:
         self._unavailable: set[object] = set()
         self._since = 0.0
+        self._store = ""
         self._reports = OutageReports()
         self.failed_at: dict[tuple[str, int], float] = {}
         """When hosts of the servers failed: what one client has found out, the others need not."""
@@ -32,10 +33,11 @@ class Outage:
         if not self._unavailable:
             self._since = now
         self._unavailable.add(server)
+        self._store = store
         if self._reports.tells_begin(reason, now):
             events.emit(events.FRONTIER_AWAY(store=store, reason=reason))
 
-    def end(self, server: object, store: str) -> None:
+    def end(self, server: object) -> None:
         """Report that the frontier is back, if this server was the last one unavailable. Costs nothing if it was not
         unavailable."""
         if server not in self._unavailable:
@@ -43,4 +45,4 @@ class Outage:
         self._unavailable.discard(server)
         now = time.monotonic()
         if not self._unavailable and self._reports.tells_end(now):
-            events.emit(events.FRONTIER_BACK(store=store, seconds=round(now - self._since, 1)))
+            events.emit(events.FRONTIER_BACK(store=self._store, seconds=round(now - self._since, 1)))

@@ -103,7 +103,8 @@ class RedisClient:
                 if redirects > MAX_REDIRECTS:
                     # Nodes that do not agree yet who has the keys: in the middle of a failover.
                     raise exceptions.TryAgainError("moved too often") from error
-                self._route.moved((error.host, error.port))
+                # A node that does not know its own name redirects with an empty one: it is the host that was asked.
+                self._route.moved((error.host or link.host[0], error.port))
             except FAILED as error:
                 # The master may be another one by now, and another node may know.
                 await self._drop(link)
@@ -205,10 +206,9 @@ class RedisClient:
             if host in failures:
                 raise self._no_node(failures)
             connection = connection_to(self.address, host)
-            is_last = self._route.untried(failures) < 2
+            limits = connections.ANSWER_SECONDS, connections.HANDSHAKE_SECONDS
             try:
-                seconds = connections.ANSWER_SECONDS if is_last else connections.HANDSHAKE_SECONDS
-                await self._identify(connection, host, seconds)
+                await self._identify(connection, host, limits[self._route.others({*failures, host})])
             except (*FAILED, CheckFailedError) as error:
                 self._route.failed(host)
                 if isinstance(error, exceptions.AuthenticationError) or reply_code(error) in ("ISSENTINEL", "TOOOLD"):
@@ -223,9 +223,7 @@ class RedisClient:
         """The error that says why no host could be used."""
         if not self.address.cluster and not self.address.master:
             return next(iter(failures.values()))
-        any_answered = bool(
-            self.address.master or self._route.untried(failures) or any(map(is_reply, failures.values()))
-        )
+        any_answered = self._route.others(failures) or any(map(is_reply, failures.values()))
         return NodesFailedError(failures, any_answered=any_answered)
 
     async def _identify(self, connection: AbstractConnection, host: HostPort, seconds: float) -> None:

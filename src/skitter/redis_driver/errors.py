@@ -190,6 +190,8 @@ def _connection_trouble(error: Exception) -> tuple[str, str]:
         return _tls_trouble(cause)
     if isinstance(cause, ConnectionResetError) or "closed by server" in str(error):
         return _CLOSED, "is it a Redis server? with TLS, use rediss://HOST"
+    if isinstance(cause, ConnectionRefusedError):
+        return "connection refused", _CHECK_SERVER
     if isinstance(cause, OSError) and cause.strerror:
         return cause.strerror, _CHECK_SERVER
     return str(error) or type(error).__name__, _CHECK_SERVER

@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 import logging
 import socket
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -31,8 +32,8 @@ class ServerIdentity(NamedTuple):
     """All nodes of its cluster."""
     node_id: str = ""
     """Its own id in the cluster."""
-    masters: frozenset[str] = frozenset()
-    """The ids of the nodes that have slots."""
+    has_slots: Mapping[str, bool] = {}
+    """By the id of each node: whether it is a master that has slots."""
 
 
 async def handshake(connection: AbstractConnection, *, cluster: bool) -> ServerIdentity:
@@ -77,7 +78,7 @@ def _with_nodes(identity: ServerIdentity, reply: str) -> ServerIdentity:
     return identity._replace(
         nodes=tuple(hosts),
         node_id=next((words[0] for words in lines if "myself" in words[2]), ""),
-        masters=frozenset(words[0] for words in lines if "master" in words[2] and len(words) > 8),
+        has_slots={words[0]: "master" in words[2] and len(words) > 8 for words in lines},
     )
 
 

@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Collection
 from contextlib import suppress
-from typing import Protocol
 
 from redis import exceptions
 
@@ -22,45 +21,11 @@ UNREACHABLE = (exceptions.RedisError, OSError)
 """What asking a host may raise: TimeoutError is an OSError."""
 
 
-class Route(Protocol):
-    """The present host of the keys."""
-
-    async def host(self, tried: Collection[HostPort] = ()) -> HostPort:
-        """The host to ask next: where there is a choice, one that was not tried."""
-        ...
-
-    def untried(self, tried: Collection[HostPort]) -> int:
-        """How many hosts were not tried."""
-        ...
-
-    def failed(self, host: HostPort) -> None:
-        """Report that a host did not answer, or is no longer a master."""
-        ...
-
-    def moved(self, host: HostPort) -> None:
-        """Report that the keys are at another host."""
-        ...
-
-    def learn(self, host: HostPort, server: ServerIdentity) -> None:
-        """Report what a host said when it was connected to."""
-        ...
-
-    async def is_replaced(self, host: HostPort) -> bool:
-        """Ask others whether a master that is silent or stale has a successor. False: it has none, or nobody knows."""
-        ...
-
-
-def route_to(address: Address, failed_at: dict[HostPort, float]) -> Route:
-    """``failed_at`` says when hosts failed."""
-    if address.master:
-        return _SentinelRoute(address)
-    return _KnownHosts(address, failed_at)
-
-
-class _KnownHosts:
-    """Hosts that were named or learnt of. In a cluster each of them knows who has which keys."""
+class Route:
+    """The present host of the keys, among hosts that were named or learnt of. In a cluster each of them knows it."""
 
     def __init__(self, address: Address, failed_at: dict[HostPort, float]) -> None:
+        """``failed_at`` says when hosts failed."""
         self._address = address
         self._hosts = address.hosts or (("", 0),)
         self._failed_at = failed_at
@@ -68,31 +33,35 @@ class _KnownHosts:
         self._node_ids: dict[HostPort, str] = {}
 
     async def host(self, tried: Collection[HostPort] = ()) -> HostPort:
+        """The host to ask next: where there is a choice, one that was not tried."""
         if self._present is None:
             since = time.monotonic() - FAILED_SECONDS
-            healthy = [host for host in self._hosts if self._failed_at.get(host, since) <= since]
-            order = [*healthy, *self._hosts]
+            order = sorted(self._hosts, key=lambda host: self._failed_at.get(host, since) > since)
             self._present = next((host for host in order if host not in tried), order[0])
         return self._present
 
-    def untried(self, tried: Collection[HostPort]) -> int:
-        return sum(host not in tried for host in self._hosts)
+    def others(self, tried: Collection[HostPort]) -> bool:
+        """Whether there is a host that was not tried. Sentinels may name another master at any time."""
+        return bool(self._address.master) or any(host not in tried for host in self._hosts)
 
     def failed(self, host: HostPort) -> None:
+        """Report that a host did not answer, or is no longer a master."""
         if self._present == host:
             self._present = None
 
     def moved(self, host: HostPort) -> None:
-        # A node that does not know its own name redirects with an empty one: it is the host that was asked.
-        self._present = (host[0] or (self._present or self._hosts[0])[0], host[1])
+        """Report that the keys are at another host."""
+        self._present = host
 
     def learn(self, host: HostPort, server: ServerIdentity) -> None:
+        """Report what a host said when it was connected to."""
         if server.nodes:
             # Those that were named stay: a cluster whose nodes have all been replaced is found again by them only.
             self._hosts = tuple(dict.fromkeys((*self._address.hosts, *server.nodes)))
             self._node_ids[host] = server.node_id
 
     async def is_replaced(self, host: HostPort) -> bool:
+        """Ask others whether a master that is silent or stale has a successor. False: it has none, or nobody knows."""
         node_id = self._node_ids.get(host)
         for other in self._hosts:
             if node_id and other != host:
@@ -100,7 +69,8 @@ class _KnownHosts:
                 try:
                     async with asyncio.timeout(HANDSHAKE_SECONDS):
                         server = await server_checks.handshake(connection, cluster=True)
-                    return node_id not in server.masters
+                    if node_id in server.has_slots:
+                        return not server.has_slots[node_id]
                 except UNREACHABLE:
                     continue
                 finally:
@@ -108,31 +78,13 @@ class _KnownHosts:
         return False
 
 
-class _SentinelRoute:
+class _SentinelRoute(Route):
     """The master, as the first sentinel that answers names it. The sentinels are asked again after every failure."""
-
-    def __init__(self, address: Address) -> None:
-        self._address = address
-        self._present: HostPort | None = None
 
     async def host(self, tried: Collection[HostPort] = ()) -> HostPort:  # noqa: ARG002  the sentinels choose
         if self._present is None:
             self._present = await self._ask_all()
         return self._present
-
-    def untried(self, tried: Collection[HostPort]) -> int:  # noqa: ARG002
-        # The sentinels may name another master at any time.
-        return 2
-
-    def failed(self, host: HostPort) -> None:
-        if self._present == host:
-            self._present = None
-
-    def moved(self, host: HostPort) -> None:
-        self._present = host
-
-    def learn(self, host: HostPort, server: ServerIdentity) -> None:
-        pass
 
     async def is_replaced(self, host: HostPort) -> bool:
         with suppress(*UNREACHABLE):
@@ -167,3 +119,7 @@ class _SentinelRoute:
             with suppress(OSError):
                 await connection.disconnect(nowait=True)
         return (answer[0].decode(), int(answer[1])) if answer else None
+
+
+def route_to(address: Address, failed_at: dict[HostPort, float]) -> Route:
+    return (_SentinelRoute if address.master else Route)(address, failed_at)

@@ -52,6 +52,13 @@ class RedisCluster:
         """Wait until every node knows of every slot who has it."""
         _wait_until(lambda: all("cluster_state:ok" in node.say("CLUSTER", "INFO") for node in self.nodes))
 
+    def wait_for_replica(self, master: OwnRedis) -> OwnRedis:
+        """Wait until the first replica of a master has everything that was written before, and return it."""
+        replica = self.replicas[self.masters.index(master)]
+        reached = offset_of(master, "master_repl_offset")
+        _wait_until(lambda: offset_of(replica, "slave_repl_offset") >= reached)
+        return replica
+
     def _replicas_are_known(self) -> bool:
         """To every node: a client may ask any of them."""
         return all(node.say("CLUSTER", "NODES").count("slave ") == len(self.replicas) for node in self.nodes)
@@ -96,13 +103,8 @@ class WatchedRedis:
 
     def wait_for_replica(self) -> None:
         """Wait until the replica has everything that was written before."""
-        reached = self._offset(self.master, "master_repl_offset")
-        _wait_until(lambda: self._offset(self.replica, "slave_repl_offset") >= reached)
-
-    @staticmethod
-    def _offset(server: OwnRedis, name: str) -> int:
-        lines = server.say("INFO", "replication").splitlines()
-        return next(int(line.partition(":")[2]) for line in lines if line.startswith(f"{name}:"))
+        reached = offset_of(self.master, "master_repl_offset")
+        _wait_until(lambda: offset_of(self.replica, "slave_repl_offset") >= reached)
 
     def is_promoted(self) -> bool:
         """Whether the replica is a master now."""
@@ -119,6 +121,12 @@ def is_master(server: OwnRedis) -> bool:
         return bool(server.say("ROLE")[0] == "master")
     except OSError:
         return False
+
+
+def offset_of(server: OwnRedis, name: str) -> int:
+    """A position in the stream of replication, by its name in INFO."""
+    lines = server.say("INFO", "replication").splitlines()
+    return next(int(line.partition(":")[2]) for line in lines if line.startswith(f"{name}:"))
 
 
 def _agrees(server: OwnRedis, *words: object) -> bool:

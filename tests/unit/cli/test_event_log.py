@@ -333,3 +333,17 @@ def test_an_event_of_another_version_is_not_lost() -> None:
 def test_what_a_worker_of_a_script_said_is_said_by_its_own_logger(caplog: pytest.LogCaptureFixture) -> None:
     events.emit(events.log_line("the feed is old", "books", logging.WARNING))
     assert caplog.record_tuples == [("books", logging.WARNING, "the feed is old")]
+
+
+# ---- outages
+
+
+def test_an_outage_that_all_workers_report_is_told_once_for_each_store(stderr: Any) -> None:
+    pipe = stderr()
+    with event_log_lines(Logging(), Silent(), job="shop") as log:
+        for store in ("redis://a", "redis://b"):
+            for reason in ("gone", "silent", "gone"):
+                log.event(events.FRONTIER_AWAY(store=store, reason=reason))
+            for seconds in (1.0, 1.1, 1.2):
+                log.event(events.FRONTIER_BACK(store=store, seconds=seconds))
+    assert names(pipe) == ["frontier.unavailable", "frontier.back"] * 2

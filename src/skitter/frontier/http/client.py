@@ -62,7 +62,7 @@ class MasterClient:
             answer = await self._send(path, body, timeout_seconds, headers)
             if isinstance(answer, bytes):
                 self._reached = True
-                self._outage.end(self, self._address.url)
+                self._outage.end(self)
                 if timed:
                     self._note_round_trip(time.monotonic() - sent_at)
                 return answer

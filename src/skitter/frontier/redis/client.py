@@ -48,7 +48,7 @@ class RedisServer(RedisClient):
             answer = await self._send_until_answered(("EVAL", source, 1, key, *arguments), self._wait)
         # Not after any command: a server that answers questions may still take no writes.
         self._reached = True
-        self._outage.end(self, str(self.address))
+        self._outage.end(self)
         return answer
 
     async def command(self, *words: Any) -> Any:
@@ -71,7 +71,7 @@ class RedisServer(RedisClient):
                     raise failure.error from error
                 self._outage.begin(self, str(self.address), str(failure.error))
                 await asyncio.sleep(pause * random.uniform(0.5, 1.0))
-                pause = min(pause * 2, MAX_WAIT_SECONDS)
+                pause = min(pause * 2, MAX_WAIT_SECONDS if self._reached else 1.0)
             else:
                 return answer
 
@@ -100,9 +100,9 @@ class RedisServer(RedisClient):
         """Refuse a server that would lose parts of a job, and warn of one that is open to the world."""
         await server_checks.warn_if_open(self.address, await self._route.host())
         server_checks.refuse_if_evicting(await self._memory_info(), str(self.address))
-        if self.address.wait_replicas and not self._outage.is_advised:
+        if self.address.wait_replicas:
             limits = [await self.config(name) for name in ("min-replicas-to-write", "min-replicas-max-lag")]
-            if "0" in limits:
+            if "0" in limits and not self._outage.is_advised:
                 self._outage.is_advised = True
                 _log.warning(
                     "the Redis at %s accepts writes without its replicas: a master that was paused may take some after "
