@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from skitter.app.blocking_client import Client as Client
     from skitter.app.blocking_client import connect as connect
     from skitter.app.client import AsyncClient as AsyncClient
+    from skitter.app.get_page import Session as Session
     from skitter.app.get_page import aget as aget
     from skitter.app.get_page import get as get
     from skitter.app.item_stream import ItemStream as ItemStream
@@ -70,6 +71,7 @@ __all__ = [
     "Rule",
     "Screenshot",
     "Scroll",
+    "Session",
     "SkitterError",
     "Spider",
     "Stats",
@@ -102,6 +104,7 @@ _HOME = {
     "Response": "skitter.extract.response",
     "Retry": "skitter.spiders.hooks",
     "Rule": "skitter.spiders.rules",
+    "Session": "skitter.app.get_page",
     "SkitterError": "skitter.errors",
     "Spider": "skitter.spiders.base",
     "Stats": "skitter.spiders.stats",

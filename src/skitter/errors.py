@@ -31,6 +31,7 @@ SkitterError                 base class; ``hint`` says what to do
  │    │    └── EventStreamUnavailableError   its server does not answer; events wait, and the crawl continues
  │    └── SliceError         the process of a slice was killed, or could not start
  ├── CrawlError              a crawl that failed or is incomplete (``Summary.raise_for_state``)
+ │    └── CrawlTimeoutError  a crawl that did not end within its ``timeout`` (also a TimeoutError)
  ├── UrlError                a URL that cannot be crawled; ``rule`` says why
  ├── SitemapError            a sitemap that cannot be read to its end; ``rule`` says why
  ├── FetchError              a fetch without a response; ``error_class`` says why
@@ -205,6 +206,10 @@ class SliceError(BackendError):
 
 
 class CrawlError(SkitterError):
+    pass
+
+
+class CrawlTimeoutError(CrawlError, TimeoutError):
     pass
 
 

@@ -15,10 +15,14 @@ import sys
 import textwrap
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, Self
 
 import pytest
+from pydantic import BaseModel
 
 import skitter
 from skitter.errors import CrawlError, FetchError, JobError, UsageError
@@ -301,6 +305,81 @@ def test_an_argument_that_is_no_text_is_refused_on_every_store(base: str, fronti
         skitter.crawl(in_notebook("arguments"), arguments=arguments, frontier=frontier)
 
 
+@dataclass
+class Book:
+    title: str
+    price: Decimal
+
+
+def test_items_come_back_as_what_was_yielded_where_all_of_it_is_in_this_process(base: str) -> None:
+    class Model(BaseModel):
+        tags: set[str]
+
+    at = datetime(2026, 5, 4, tzinfo=UTC)
+    reused = {"at": at, "n": 0}
+
+    def parse(self: Any, response: skitter.Response) -> Any:
+        yield Book("One", Decimal("1.50"))
+        yield Model(tags={"a"})
+        for reused["n"] in (1, 2):
+            yield reused
+        yield {"plain": [1, "a"]}
+
+    options: dict[str, Any] = {"arguments": {"base": base}, "settings": ALLOWED | {"max_depth": 0}}
+    found = list(skitter.stream(in_notebook("objects", parse), **options))
+    yielded = [Book("One", Decimal("1.50")), Model(tags={"a"}), {"at": at, "n": 1}, {"at": at, "n": 2}]
+    assert found == [*yielded, {"plain": [1, "a"]}]
+    stored = list(skitter.stream(in_notebook("objects", parse), job="stored", **options))
+    assert stored[0] == {"title": "One", "price": "1.50"}
+    assert stored[2] == {"at": "2026-05-04T00:00:00Z", "n": 1}
+
+
+def test_a_stream_tells_its_progress_and_what_it_is(base: str) -> None:
+    items = skitter.stream(in_notebook("progress"), arguments={"base": base}, settings=ALLOWED)
+    assert (repr(items), items.counts().seen) == ("<ItemStream of job 'progress': not begun, 0 pages>", 0)
+    assert len(list(items)) == PAGES
+    assert (items.counts().done, items.counts().seen) == (PAGES, PAGES)
+    assert repr(items) == f"<ItemStream of job 'progress': finished, {PAGES} pages>"
+
+
+@pytest.mark.parametrize("kind", [Pages, in_notebook("late")])
+async def test_a_crawl_that_takes_too_long_stops_and_is_resumed(base: str, kind: type[skitter.Spider]) -> None:
+    options: dict[str, Any] = {"arguments": {"base": base}, "output": "late.jsonl", "job": "late"}
+    slow = ALLOWED | {"per_host": 1, "delay_seconds": 60} | workers_of(kind)
+    with pytest.raises(TimeoutError, match=r"job late was stopped after 0.1 s and") as caught:
+        await skitter.acrawl(kind, settings=slow, timeout=0.1, **options)
+    assert isinstance(caught.value, CrawlError)
+    assert await leased("late") == 0
+    with pytest.raises(TimeoutError):
+        await asyncio.to_thread(skitter.crawl, kind, settings=slow, timeout=0.1, **options)
+    summary = await skitter.acrawl(kind, settings=ALLOWED, timeout=600, **options)
+    assert (summary.begun, summary.state, summary.items) == ("resumed", "finished", PAGES)
+
+
+def test_wrong_places_are_plain_errors(base: str) -> None:
+    options: dict[str, Any] = {"arguments": {"base": base}, "settings": ALLOWED}
+    with pytest.raises(UsageError, match="not an output: <built-in function print>\nhint: give a path"):
+        skitter.crawl(Pages, output=print, **options)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"not an output: \[3\]"):
+        skitter.crawl(Pages, output=[3], **options)  # type: ignore[list-item]
+    with pytest.raises(UsageError, match=r'hint: as in frontier="sqlite:jobs.db"'):
+        skitter.crawl(Pages, frontier=Path("jobs.db"), **options)  # type: ignore[arg-type]
+
+
+async def test_a_closed_client_says_so(base: str) -> None:
+    client = skitter.connect("sqlite:jobs.db")
+    assert repr(client) == "<Client of sqlite:jobs.db>"
+    client.close()
+    client.close()
+    assert repr(client) == "<Client of sqlite:jobs.db, closed>"
+    with pytest.raises(UsageError, match="the client is closed"):
+        client.submit(base, job="j")
+    async with skitter.AsyncClient("sqlite:jobs.db") as beside:
+        pass
+    with pytest.raises(UsageError, match="the client is closed"):
+        await beside.submit(base, job="j")
+
+
 # ---- with a running loop
 
 
@@ -420,6 +499,23 @@ async def test_get_fetches_one_page_as_a_crawl_would(base: str, site: Any) -> No
     assert caught.value.error_class == "connect"
     with pytest.raises(UsageError, match="not an absolute URL"):
         skitter.get("nowhere")
+
+
+async def test_get_sends_headers_keeps_cookies_in_a_session_and_ends_in_time(base: str, site: Any) -> None:
+    site.page("/login", "", "Set-Cookie: user=me; Path=/")
+    site.page("/members", "hello")
+    session = skitter.Session(settings={"obey_robots": False})
+    session.get(site.url("/login"))
+    await session.aget(site.url("/members"), headers={"X-Key": "7"})
+    assert (site.seen[-1].headers["cookie"], site.seen[-1].headers["x-key"]) == ("user=me", "7")
+    skitter.get(skitter.Request(site.url("/members"), headers={"X-Key": "6"}), headers={"Accept-Language": "de"})
+    assert "cookie" not in site.seen[-1].headers
+    assert (site.seen[-1].headers["x-key"], site.seen[-1].headers["accept-language"]) == ("6", "de")
+    held = site.hold("/slow")
+    with pytest.raises(FetchError, match="not fetched within") as caught:
+        await skitter.aget(site.url("/slow"), timeout=0.1)
+    held.release()
+    assert (caught.value.error_class, str(caught.value).count("/slow")) == ("timeout", 1)
 
 
 # ---- scripts that end in the middle

@@ -18,8 +18,8 @@ MYPY_CACHE = Path(__file__).parents[2] / "build" / "mypy-of-new-projects"
 def test_public_names() -> None:
     classes = (
         "Answer AsyncClient Ban Click Client CloseSummary Drop DropItem Failure FetchError Fill Hooks ItemStream"
-        " JavaScript JobInfo Priority RejectItem Request Response Retry Rule Screenshot Scroll SkitterError Spider"
-        " Stats Summary WaitFor"
+        " JavaScript JobInfo Priority RejectItem Request Response Retry Rule Screenshot Scroll Session SkitterError"
+        " Spider Stats Summary WaitFor"
     )
     functions = "acrawl aget connect crawl get stream"
     assert skitter.__all__ == [*classes.split(), *functions.split()]

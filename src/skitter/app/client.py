@@ -28,6 +28,7 @@ from skitter.model.host import HostCommand, HostFilter
 from skitter.model.item import Item, ItemKind
 from skitter.model.job import Command, Counts, FailedRequest, HostSeen, JobState, SinkProgress, State, Trace
 from skitter.model.request import Entry, Fingerprinter, Request
+from skitter.model.secrets import shown_address
 from skitter.model.url import host_key
 from skitter.model.worker import WorkerSeen
 from skitter.settings import Settings
@@ -65,8 +66,12 @@ class AsyncClient:
         self._url = frontier
         self._actor = actor
         self._open: dict[str, Frontier] = {}
+        self._is_closed = False
         self._hosts: dict[str, str] = {}
         """Of the ids that were given out last."""
+
+    def __repr__(self) -> str:
+        return f"<AsyncClient of {shown_address(self._url)}{', closed' if self._is_closed else ''}>"
 
     async def __aenter__(self) -> Self:
         return self
@@ -76,6 +81,7 @@ class AsyncClient:
 
     async def close(self) -> None:
         """Close all connections; jobs continue."""
+        self._is_closed = True
         while self._open:
             _, frontier = self._open.popitem()
             await frontier.close()
@@ -260,6 +266,8 @@ class AsyncClient:
     # ---- the parts
 
     def _frontier(self, job: str, *, create: bool = False) -> Frontier:
+        if self._is_closed:
+            raise closed_client()
         if job not in self._open:
             self._open[job] = open_frontier(self._url, job, create=create)
         return self._open[job]
@@ -324,6 +332,11 @@ class AsyncClient:
 
 
 # ---- requests
+
+
+def closed_client() -> UsageError:
+    """Return the error for a call of a client after ``close``."""
+    return UsageError("the client is closed", hint="open another one: skitter.connect(…)")
 
 
 def _source(spider: SpiderLike | None, first_url: str, arguments: Mapping[str, str]) -> CrawlSource:

@@ -41,6 +41,8 @@ class CrawlConfig(msgspec.Struct, frozen=True, kw_only=True):
     """For targets that the run remembers: a password is not kept with it."""
     intakes: IntakeConfig = IntakeConfig()
     fresh: bool = False
+    timeout: float | None = None
+    """Seconds after which the crawl stops, with CrawlTimeoutError if it is incomplete."""
     attributes: dict[str, str] = {}
     """Those of the class that a program passed in (``attributes_of``), which worker processes must find in its file."""
     verbosity: int = 0

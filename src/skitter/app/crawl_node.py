@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import time
 from collections.abc import AsyncIterator
@@ -32,7 +33,7 @@ from skitter.delivery.item_buffer import ItemBuffer
 from skitter.delivery.job_sinks import OnEvent, choose_sinks, finish_delivery, make_delivery, work_and_deliver
 from skitter.delivery.runner import Delivery
 from skitter.delivery.stream_runner import CLIENT, StreamRunner
-from skitter.errors import JobError, UsageError
+from skitter.errors import CrawlTimeoutError, JobError, UsageError
 from skitter.frontier.contract import Frontier, acting_for
 from skitter.model.job import Begun, State
 from skitter.node.dead_workers import dead_worker_recovery, recover_dead_workers
@@ -95,13 +96,26 @@ class _CrawlRun:
         self._inline = spider is not None or not is_shared(config.frontier)
         self._metrics: NodeMetrics | None = None
         self._code_before = ""
+        self._is_late = False
 
     async def run(self) -> Summary:
         self._check()
         await check_proxy(self._config.settings.run)
         await check_proxies(self._config.settings.run)
         async with node_metrics(self._config.settings.run, self._on_event) as self._metrics:
-            return await self._run_all()
+            if self._config.timeout is not None:
+                asyncio.get_running_loop().call_later(self._config.timeout, self._stop_late)
+            summary = await self._run_all()
+        if self._is_late and summary.state not in (State.FINISHED, State.STOPPED):
+            raise CrawlTimeoutError(
+                f"job {summary.job} was stopped after {self._config.timeout:g} s and {summary.pages} pages",
+                hint="the same call resumes it, unless it is in memory; requests in flight may take shutdown_seconds",
+            )
+        return summary
+
+    def _stop_late(self) -> None:
+        self._is_late = not self._stop.requested
+        self._stop.stop()
 
     async def _run_all(self) -> Summary:
         summary = await self._run_once()

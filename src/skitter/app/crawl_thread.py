@@ -25,6 +25,8 @@ from skitter.app.script_log import logging_as
 from skitter.app.summary import Summary
 from skitter.delivery.item_buffer import ItemBuffer
 from skitter.errors import JobError
+from skitter.extract.items import KEEPS_OBJECTS
+from skitter.model.job import Counts, Report
 from skitter.node.node import Node
 from skitter.observe.events import emit, logger
 from skitter.spiders.base import Spider
@@ -130,6 +132,8 @@ class CrawlThread:
         """``given``: see ``logging_as``. ``buffer``: of a program that takes the items."""
         self.ended: Future[Summary | None] = Future()
         """None: it was stopped before it had begun."""
+        self.counts = Counts()
+        """Those of the last report, of which there are two a second."""
         self._config = config
         self._spider = spider
         self._given = given
@@ -202,6 +206,9 @@ class CrawlThread:
                 await asyncio.wait([waiting])
             raise
 
+    def _note(self, report: Report) -> None:
+        self.counts = report.counts
+
     def _tell(self, call: Callable[[Node[Any]], object]) -> None:
         if self._loop is not None and self._node is not None:
             # RuntimeError: it has ended, and its loop is closed.
@@ -230,9 +237,8 @@ class CrawlThread:
             self._buffer.end()
 
     async def _crawl(self, config: CrawlConfig) -> Summary | None:
-        node = make_crawl_node(
-            config, on_report=lambda _: None, on_event=emit, spider=self._spider, buffer=self._buffer
-        )
+        KEEPS_OBJECTS.set(self._buffer is not None and not is_shared(config.frontier))
+        node = make_crawl_node(config, on_report=self._note, on_event=emit, spider=self._spider, buffer=self._buffer)
         with self._lock:
             self._loop, self._node = asyncio.get_running_loop(), node
             if self._is_stopped:

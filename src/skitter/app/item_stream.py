@@ -19,6 +19,7 @@ from skitter.app.script import refuse_while_loading, runs_here, script_config
 from skitter.app.summary import Summary
 from skitter.delivery.item_buffer import ItemBuffer, Record, Waiting
 from skitter.errors import CrawlError
+from skitter.model.job import Counts
 from skitter.spiders.base import Spider
 
 
@@ -74,6 +75,7 @@ class ItemStream:
     """
 
     def __init__(self, config: CrawlConfig, spider: Spider | None, given: Collection[str]) -> None:
+        self._job = config.spec.name
         self._buffer = ItemBuffer()
         self._crawl = CrawlThread(config, spider, given, self._buffer)
         self._is_begun = self._is_over = False
@@ -85,6 +87,16 @@ class ItemStream:
         """Summary of the crawl, as ``crawl`` returns it; None while the crawl is running."""
         ended = self._crawl.ended
         return ended.result() if ended.done() and ended.exception() is None else None
+
+    def counts(self) -> Counts:
+        """Return the number of requests in each state, half a second old at most: ``done`` of ``seen`` for a progress
+        bar."""
+        return self._crawl.counts
+
+    def __repr__(self) -> str:
+        summary = self.summary
+        state = summary.state if summary else "left" if self._is_over else "running" if self._is_begun else "not begun"
+        return f"<ItemStream of job {self._job!r}: {state}, {self._crawl.counts.done} pages>"
 
     def raise_for_state(self) -> None:
         """Raise CrawlError if the crawl failed or is not complete: the items that were returned are not all."""

@@ -39,6 +39,13 @@ _JOB = "session"
 ERROR_STATUSES = tuple(range(400, 600))
 
 
+async def cookies_of(store: Frontier) -> list[CookieNews]:
+    """Return all cookies of a store, for another one."""
+    sessions = await store.sessions()
+    jars = await store.jars([JarRef(one.name, domain) for one in sessions for domain in one.domains])
+    return [CookieNews(session=jar.session, domain=jar.domain, cookies=jar.cookies) for jar in jars]
+
+
 class PageSession:
     """Fetches requests, whatever status they are answered with."""
 
@@ -123,9 +130,7 @@ class PageSession:
 
     async def _forget_hosts(self) -> None:
         if self._store is not None:
-            sessions = await self._store.sessions()
-            jars = await self._store.jars([JarRef(one.name, domain) for one in sessions for domain in one.domains])
-            self._cookies = [CookieNews(session=jar.session, domain=jar.domain, cookies=jar.cookies) for jar in jars]
+            self._cookies = await cookies_of(self._store)
             await self._store.close()
             self._store = None
 

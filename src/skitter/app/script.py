@@ -56,6 +56,7 @@ def crawl(
     settings: Mapping[str, Any] | None = None,
     arguments: Mapping[str, str] | None = None,
     fresh: bool = False,
+    timeout: float | None = None,
 ) -> Summary:
     """Crawl with a spider class, from one or several URLs, or with a function for each of ``urls``, until the end.
 
@@ -64,9 +65,10 @@ def crawl(
 
     ``sitemaps``: crawl the pages that they list, in addition or instead; "robots" stands for those in robots.txt of the
     seeds' hosts. ``settings`` uses the names of docs/reference/settings.md, or Scrapy's, and overrides the spider's
-    own; ``log_level``, ``log_file`` and ``events`` change ``logging`` during the crawl. A spider that is defined in a
-    notebook, at a prompt or inside a function runs in this process; any other runs in worker processes, as with
-    ``skitter crawl``: they load it from its file, so call this function under ``if __name__ == "__main__":``."""
+    own; ``log_level``, ``log_file`` and ``events`` change ``logging`` during the crawl. The class runs in this process.
+    With ``workers`` of 2 or more it runs in worker processes, which load it from its file: then call this function
+    under ``if __name__ == "__main__":``. After ``timeout`` seconds the crawl stops gracefully, and CrawlTimeoutError is
+    raised. Ctrl-C and SIGTERM stop it gracefully too, and end the program as they do without a crawl."""
     refuse_while_loading("crawl")
     config, inline, given = script_config(
         target,
@@ -80,6 +82,7 @@ def crawl(
         arguments=arguments,
         fresh=fresh,
     )
+    config = msgspec.structs.replace(config, timeout=timeout)
     if _is_in_loop():
         thread = CrawlThread(config, inline, given)
         thread.start()
@@ -102,6 +105,7 @@ async def acrawl(
     settings: Mapping[str, Any] | None = None,
     arguments: Mapping[str, str] | None = None,
     fresh: bool = False,
+    timeout: float | None = None,  # noqa: ASYNC109  the crawl stops gracefully, and then it is raised
 ) -> Summary:
     """Run ``crawl`` in a program with an event loop: other tasks continue, and several crawls may run at a time.
 
@@ -123,6 +127,7 @@ async def acrawl(
         arguments=arguments,
         fresh=fresh,
     )
+    config = msgspec.structs.replace(config, timeout=timeout)
     thread = CrawlThread(config, inline, given)
     thread.start()
     summary = await thread.wait_in_loop()
@@ -159,7 +164,11 @@ def script_config(
         source = source._replace(sinks=feeds)
     for warning in warnings:
         log.warning(warning)
-    outputs = [output] if isinstance(output, (str, Path)) else output or []
+    outputs: Any = [output] if isinstance(output, (str, Path)) else output or []
+    if not (isinstance(outputs, Sequence) and all(isinstance(each, (str, Path)) for each in outputs)):
+        raise UsageError(f"not an output: {output!r:.100}", hint="give a path, a URL or a list of them")
+    if frontier is not None and not isinstance(frontier, str):
+        raise UsageError(f"not the URL of a frontier: {frontier!r:.100}", hint=f'as in frontier="sqlite:{frontier}"')
     config = crawl_config(
         source,
         Settings.from_layers([("the spider", source.settings), (origin, own)]),

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-Record = dict[str, Any]
+Record = Any
+"""A dict with plain values, or the object that a callback in this process has yielded."""
 
 
 class Waiting(NamedTuple):

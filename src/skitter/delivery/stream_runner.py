@@ -11,11 +11,12 @@ import asyncio
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from skitter.delivery.item_buffer import ItemBuffer
 from skitter.delivery.repeated_items import RecentItems
 from skitter.errors import FrontierError, SinkError
-from skitter.extract.items import decode_item
+from skitter.extract.items import YieldedRecord, decode_item
 from skitter.extract.rejected_items import decode_reject
 from skitter.frontier.contract import Outbox
 from skitter.model.item import Item, ItemKind
@@ -94,7 +95,7 @@ class StreamRunner:
         # Less than it was told, where a store has forgotten its newest words (``RecentItems``).
         self._progress = SinkProgress(items[0].position - 1)
         await self._reject([item for item in lacking if item.kind is ItemKind.REJECT])
-        records = [(item.position, decode_item(item.record)) for item in lacking if item.kind is ItemKind.RECORD]
+        records = [(item.position, _object_of(item.record)) for item in lacking if item.kind is ItemKind.RECORD]
         self._buffer.put(records, items[0].position - 1, items[-1].position)
         self.delivered += len(records)
         return len(items)
@@ -156,6 +157,10 @@ class StreamRunner:
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.nudged.wait()
+
+
+def _object_of(record: bytes) -> Any:
+    return record.item if isinstance(record, YieldedRecord) else decode_item(record)
 
 
 def _lost() -> SinkError:

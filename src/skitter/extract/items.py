@@ -9,9 +9,14 @@ writes the records.
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import dataclasses
+import os
 from collections import deque
 from collections.abc import Mapping
+from contextvars import ContextVar
+from datetime import date, time
 from typing import Any
 
 import msgspec
@@ -19,6 +24,8 @@ import msgspec
 from skitter.errors import FormatError, ItemError
 from skitter.model.request import Request
 
+KEEPS_OBJECTS: ContextVar[bool] = ContextVar("KEEPS_OBJECTS", default=False)
+"""Whether a program in this process takes the items (``skitter.stream``), from a frontier in its memory."""
 _BYTES = (bytes, bytearray, memoryview)
 _ENCODER = msgspec.msgpack.Encoder()
 _DECODER = msgspec.msgpack.Decoder(dict[str, Any])
@@ -54,13 +61,28 @@ def to_record(item: object) -> dict[str, Any]:
         raise _item_error(fields, error) from error
 
 
+class YieldedRecord(bytes):
+    """The stored form of an item with a copy of the object that was yielded, where both stay in this process."""
+
+    item: Any = None
+
+
 def encode_item(item: object) -> bytes:
     """Return the stored form of an item: its plain record in msgpack."""
     record = to_record(item)
     try:
-        return _ENCODER.encode(record)
+        stored = _ENCODER.encode(record)
     except _FAILURES as error:
         raise _item_error(record, error) from error
+    if KEEPS_OBJECTS.get():
+        # An object that cannot be compared or copied is returned as its record.
+        with contextlib.suppress(Exception):
+            if _DECODER.decode(stored) != item:
+                kept = YieldedRecord(stored)
+                # A copy: a callback may yield one object again and again, with other values.
+                kept.item = copy.deepcopy(item)
+                return kept
+    return stored
 
 
 def decode_item(stored: bytes) -> dict[str, Any]:
@@ -101,13 +123,17 @@ def _plain(fields: dict[Any, Any]) -> dict[str, Any]:
 
 def _plainer(value: Any) -> Any:
     """Convert a value that msgspec cannot encode to a plainer type."""
-    # Subclasses, such as the text that lxml returns, as what they are.
+    # Subclasses, such as the text that lxml returns or the times of pandas, as what they are.
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):
         return int.__int__(value)
     if isinstance(value, float):
         return float.__float__(value)
+    if isinstance(value, (date, time)):
+        return value.isoformat()
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
     if isinstance(value, deque):
         return list(value)
     if is_item(value):
