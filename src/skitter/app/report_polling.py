@@ -14,6 +14,7 @@ from skitter.errors import FrontierError
 from skitter.frontier.contract import DistantSource, Frontier
 from skitter.model.job import FailedRequest, JobSpec, Report, State
 from skitter.model.store_capacity import StoreCapacity
+from skitter.model.worker import WaitsFor
 from skitter.observe import events
 from skitter.settings import settings_text
 
@@ -24,6 +25,8 @@ CAPACITY_SECONDS = 60.0
 """Between two looks at how much room the store has left."""
 FAILURE_SECONDS = 2.0
 """Between two reads of the newest failures, if there are others than before."""
+STANDSTILL_SECONDS = 60.0
+"""Without a page that ends, while workers wait for a full outbox that no output is the reason of."""
 NEWEST_FAILURES = 50
 """Requests that are read to find those that failed last: a store lists them in the order they were added."""
 MAX_FAILURES = 5_000
@@ -92,6 +95,28 @@ class ReportDiff:
                 self._on_event(events.SINK_CAUGHT_UP(target=sink.target, undelivered=sink.undelivered))
 
 
+class Standstill:
+    """Emits an event when workers have waited for a full outbox for a minute, and no output is to blame."""
+
+    def __init__(self, on_event: Callable[[events.Event], None]) -> None:
+        self._on_event = on_event
+        self._ended = -1
+        self._since = 0.0
+        self._told = False
+
+    def update(self, report: Report, now: float) -> None:
+        """Compare with the report before; ``now``: seconds of any clock."""
+        counts = report.counts
+        ended = counts.done + counts.redirected + counts.failed + counts.excluded
+        blamed = any(sink.blocking or sink.trouble for sink in report.sinks)
+        waits = (worker.heartbeat.waits_for for worker in report.workers if worker.heartbeat is not None)
+        if ended != self._ended or blamed or report.job.state is not State.RUNNING or WaitsFor.SINK not in waits:
+            self._ended, self._since, self._told = ended, now, False
+        elif not self._told and now - self._since >= STANDSTILL_SECONDS:
+            self._told = True
+            self._on_event(events.JOB_STANDSTILL(seconds=round(now - self._since), queued=counts.queued))
+
+
 class NewestFailures:
     """Reads the newest failures for a view that wants some, now and then."""
 
@@ -142,6 +167,7 @@ async def reporting(
     ``stats_seconds``: how often the speed of the job is told; None: never.
     """
     diff, capacity = ReportDiff(on_event), CapacityDiff(on_event)
+    standstill = Standstill(on_event)
     limits, stats = CloseLimits(frontier, on_event), PeriodicStats(stats_seconds, on_event)
 
     def pass_on(report: Report) -> None:
@@ -163,6 +189,7 @@ async def reporting(
                 pass_on(report)
                 if newest is not None:
                     await newest.update(report, detail.failures)
+                standstill.update(report, asyncio.get_running_loop().time())
                 await limits.check(report)
             await asyncio.sleep(pause)
 

@@ -9,7 +9,7 @@ from typing import Any, Self
 from skitter.app.failure_sentence import failure_sentence
 from skitter.errors import CrawlError
 from skitter.frontier.contract import Frontier
-from skitter.frontier.tables import DELIVERED_EARLIER
+from skitter.frontier.tables import DELIVERED_EARLIER, LOST_LINKS
 from skitter.model.counters import EMPTY_SITEMAP, without_prefix
 from skitter.model.job import Begun, Report, State, StopReason, seeding_problem
 from skitter.model.request import Fingerprinter
@@ -57,6 +57,8 @@ class Summary:
     undelivered: int
     rejected: int
     """Items that could not be stored or written; they are in the rejects files."""
+    lost_links: int = 0
+    """Links between shards that a server lost in a failover, although their pages had ended: pages are missing."""
     dropped: dict[str, int]
     """Items that item functions have dropped, by reason."""
     stats: dict[str, int] = field(default_factory=dict)
@@ -112,6 +114,7 @@ async def summary_of(frontier: Frontier, report: Report, begun: Begun, seconds: 
         dropped=report.dropped,
         stats=report.stats,
         decisions=report.decisions,
+        lost_links=tally.get(LOST_LINKS, 0),
         empty_sitemaps=without_prefix(tally, EMPTY_SITEMAP),
         redirected=counts.redirected,
         failed=counts.failed,

@@ -8,6 +8,8 @@ if TYPE_CHECKING:
 
 FAILED = 1
 """No seed was done, or not all seeds were given. Also any error without a code of its own."""
+BACKEND = 3
+"""A backend has lost something; also the code of errors of backends."""
 INTERRUPTED = 130
 """The command was ended by Ctrl-C."""
 
@@ -18,9 +20,12 @@ def of_signal(number: int) -> int:
 
 
 def of_summary(summary: Summary) -> int:
-    """Return the exit code: 0 finished, or stopped by a limit or a command; 1 failed; 130 or 143 by a signal."""
+    """Return the exit code: 0 finished, or stopped by a limit or a command; 1 failed; 3 links are lost; 130 or 143 by a
+    signal."""
     if summary.signal:
         return of_signal(summary.signal)
+    if summary.lost_links:
+        return BACKEND
     return FAILED if no_seed_done(summary) or summary.seeding_problem else 0
 
 

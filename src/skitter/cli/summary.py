@@ -43,6 +43,10 @@ def print_summary(
         trace = job_ref.command("status", "-v")
         hint = f"correct the spider and run the same command again; the traceback: {trace}"
         output.error(seeding_line(summary.seeding_problem), hint, code)
+    elif code == exit_codes.BACKEND:
+        lost = count(summary.lost_links, "link")
+        what = f"a server that failed over has lost {lost} between shards, and their pages are missing: {job_ref.job}"
+        output.error(what, "crawl again with --fresh, and with wait_replicas=1 in the URL of the frontier", code)
     elif code == exit_codes.FAILED:
         why = summary.no_seed_because or job_ref.job
         output.error(f"no page was done: {why}", reason_hint(summary, job_ref), code)

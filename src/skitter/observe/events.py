@@ -752,6 +752,16 @@ SINK_BLOCKING = _kind(
     undelivered="undelivered items",
     owner="process that writes to it; empty if none",
 )
+JOB_STANDSTILL = _kind(
+    "job.standstill",
+    Level.WARNING,
+    "no page has ended for {seconds} s: the workers wait for a full outbox, but no output is in trouble; "
+    "run skitter fsck, and report its findings",
+    "The outbox keeps items although every output has them, or no process delivers and none is reported missing. "
+    "`skitter deliver` writes what is undelivered; `skitter fsck --repair` removes items that every output has.",
+    seconds="since the last page ended",
+    queued="waiting requests",
+)
 SINK_CAUGHT_UP = _kind(
     "sink.caught_up",
     Level.NOTICE,

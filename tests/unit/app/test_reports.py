@@ -9,9 +9,10 @@ from typing import Any
 import msgspec
 
 from skitter.app import report_polling
-from skitter.app.report_polling import CapacityDiff, Detail, NewestFailures, ReportDiff, reporting
+from skitter.app.report_polling import CapacityDiff, Detail, NewestFailures, ReportDiff, Standstill, reporting
 from skitter.model.job import Counts, FailedRequest, Job, JobSpec, Report, SinkSeen, State
 from skitter.model.store_capacity import ROOM_BYTES, StoreCapacity
+from skitter.model.worker import WorkerHeartbeat, WorkerSeen
 from skitter.observe.events import Event, Level
 
 
@@ -62,6 +63,25 @@ def test_a_sink_that_blocks_and_goes_on_is_told_once_each() -> None:
     events = told(report(), *[report(blocking=True)] * 3, *[report()] * 3, report(blocking=True))
     assert [event.kind.name for event in events] == ["sink.blocking", "sink.caught_up", "sink.blocking"]
     assert msgspec.to_builtins(events[0].fields) == {"target": "out.jsonl", "undelivered": 7, "owner": ""}
+
+
+def test_workers_that_wait_for_a_full_outbox_that_no_output_fills_are_told_once() -> None:
+    def standing(waits_for: str = "sink", *, done: int = 9, **fields: Any) -> Report:
+        seen = WorkerSeen(id="w", silent_seconds=0.0, leased=0, heartbeat=WorkerHeartbeat(waits_for=waits_for))
+        return msgspec.structs.replace(report(**fields), counts=Counts(done=done, queued=5), workers=[seen])
+
+    def told(*reports: Report) -> list[str]:
+        events: list[Event] = []
+        watching = Standstill(events.append)
+        for minute, one in enumerate(reports):
+            watching.update(one, 60.0 * minute)
+        return [event.text.partition(":")[0] for event in events]
+
+    assert told(*[standing()] * 4) == ["no page has ended for 60 s"]
+    assert told(standing(), standing(done=10), standing(done=11)) == []
+    assert told(*[standing("host delay")] * 3) == []
+    assert told(*[standing(blocking=True)] * 3) == []
+    assert told(*[standing(state=State.PAUSED)] * 3) == []
 
 
 def room(free_bytes: int, total_bytes: int = 1000, *, is_disk: bool = False) -> StoreCapacity:

@@ -246,7 +246,8 @@ def _blocked_by(report: Report, live: Sequence[WorkerSeen]) -> str:
         return WaitsFor.SINK
     heartbeats = [worker.heartbeat for worker in live if worker.heartbeat is not None]
     waits = {heartbeat.waits_for for heartbeat in heartbeats}
-    return next((reason for reason in (WaitsFor.PROXY, WaitsFor.PAUSED_HOSTS) if reason in waits), "")
+    reasons = (WaitsFor.SINK, WaitsFor.PROXY, WaitsFor.PAUSED_HOSTS)
+    return next((reason for reason in reasons if reason in waits), "")
 
 
 def _waits_for(heartbeat: WorkerHeartbeat, report: Report) -> str:
