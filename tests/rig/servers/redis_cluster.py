@@ -12,6 +12,8 @@ from rig.servers.redis import IN_MEMORY, OwnRedis
 MASTERS = 3
 SENTINELS = 3
 SLOTS = 16384
+FAILOVER_SECONDS = 2.5
+"""After this time a replica that was not promoted is asked again."""
 AT_ONCE = ("--repl-diskless-sync-delay", "0")
 """A replica gets the data of its master without delay."""
 
@@ -67,6 +69,18 @@ class RedisCluster:
         """The master that has the slot of a key, as they were divided at first."""
         slot = self.masters[0].say("CLUSTER", "KEYSLOT", key)
         return next(node for place, node in enumerate(self.masters) if slot < SLOTS * (place + 1) // MASTERS)
+
+    def fail_over_to(self, replica: OwnRedis) -> None:
+        """Promote a replica as an operator does before maintenance. Masters refuse a vote soon after another one."""
+        deadline = time.monotonic() + START_SECONDS
+        while time.monotonic() < deadline:
+            replica.say("CLUSTER", "FAILOVER")
+            asked_at = time.monotonic()
+            while time.monotonic() - asked_at < FAILOVER_SECONDS:
+                if is_master(replica):
+                    return
+                time.sleep(0.02)
+        raise OSError("the replica is not promoted")
 
     def move(self, key: str, each: Callable[[int], object]) -> OwnRedis:
         """Move the slot of a key to another node, a few keys at a time; ``each`` is called between them."""

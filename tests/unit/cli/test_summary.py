@@ -118,3 +118,8 @@ def test_a_seeding_that_failed_is_told_by_what_the_reason_is_and_not_by_how_it_b
     summary = make_summary(reason=reason)
     assert ending.seeding_line(summary.seeding_problem) == line
     assert exit_codes.of_summary(summary) == code
+
+
+def test_links_that_a_server_lost_end_a_finished_crawl_with_the_code_of_backends(make_summary) -> None:
+    assert exit_codes.of_summary(make_summary(lost_links=2)) == 3
+    assert exit_codes.of_summary(make_summary()) == 0
