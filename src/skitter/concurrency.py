@@ -8,6 +8,8 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Protocol, TypeVar
 
+from skitter.errors import UsageError
+
 
 class Closable(Protocol):
     async def close(self) -> None: ...
@@ -80,7 +82,7 @@ class LoopThread:
 
     def __init__(self, name: str, loop: asyncio.AbstractEventLoop | None = None) -> None:
         self._loop = loop or asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     @property
@@ -89,7 +91,10 @@ class LoopThread:
         return self._loop.is_closed()
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end; Ctrl-C cancels it."""
+        """Run a coroutine to its end; Ctrl-C cancels it. UsageError after ``stop``."""
+        if self.is_stopped:
+            work.close()
+            raise UsageError("the client is closed", hint="open another one")
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
@@ -98,7 +103,10 @@ class LoopThread:
             raise
 
     def stop(self) -> None:
-        """Stop the loop and wait for its thread."""
+        """Stop the loop, cancel what still runs in it, and wait for its thread."""
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.close()
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.get_loop().run_forever()

@@ -53,6 +53,7 @@ reachable as ``__cause__``.
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Iterable, Mapping
 
 TYPE_CHECKING = False
@@ -74,11 +75,7 @@ class SkitterError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Subclasses have other parameters than ``args``, so they are restored without their constructor.
-        return _restored, (type(self), *self.args), self.__dict__
-
-
-def _restored(kind: type[SkitterError], *arguments: object) -> SkitterError:
-    return kind.__new__(kind, *arguments)
+        return copyreg.__newobj__, (type(self),), {"args": self.args, **self.__dict__}  # type: ignore[attr-defined]
 
 
 class UsageError(SkitterError):

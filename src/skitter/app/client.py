@@ -267,7 +267,7 @@ class AsyncClient:
 
     def _frontier(self, job: str, *, create: bool = False) -> Frontier:
         if self._is_closed:
-            raise closed_client()
+            raise UsageError("the client is closed", hint="open another one")
         if job not in self._open:
             self._open[job] = open_frontier(self._url, job, create=create)
         return self._open[job]
@@ -332,11 +332,6 @@ class AsyncClient:
 
 
 # ---- requests
-
-
-def closed_client() -> UsageError:
-    """Return the error for a call of a client after ``close``."""
-    return UsageError("the client is closed", hint="open another one: skitter.connect(…)")
 
 
 def _source(spider: SpiderLike | None, first_url: str, arguments: Mapping[str, str]) -> CrawlSource:

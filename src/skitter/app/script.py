@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import inspect
 import logging
 import signal
-import threading
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
@@ -23,6 +20,7 @@ from skitter.app.crawl_thread import RUNNING, CrawlThread
 from skitter.app.event_loop import new_loop
 from skitter.app.script_log import logging_as
 from skitter.app.summary import Summary
+from skitter.concurrency import LoopThread
 from skitter.errors import UsageError
 from skitter.model.job import Report
 from skitter.node.shutdown_signals import ShutdownSignals
@@ -36,7 +34,6 @@ from skitter.spiders.scrapy_settings import translated
 
 T = TypeVar("T")
 log = logging.getLogger("skitter")
-_ONE_WORKER = Run()
 _NEEDS_PROCESSES = ("workers", "coordinator", "max_worker_bytes", "memory_warning_bytes", "memory_limit_bytes")
 """Settings whose other values need worker processes."""
 
@@ -185,7 +182,7 @@ def script_config(
 
 def runs_here(run: Run) -> bool:
     """Whether the crawl runs in this process: nothing asks for several worker processes, or limits one."""
-    return all(getattr(run, name) == getattr(_ONE_WORKER, name) for name in _NEEDS_PROCESSES)
+    return all(getattr(run, name) == getattr(Run(), name) for name in _NEEDS_PROCESSES)
 
 
 def source_of(
@@ -229,31 +226,11 @@ def run(work: Coroutine[Any, Any, T]) -> T:
     if not _is_in_loop():
         with asyncio.Runner(loop_factory=new_loop) as runner:
             return runner.run(work)
-    ended: Future[T] = Future()
-    tasks: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any]]] = []
-
-    async def main() -> T:
-        task = asyncio.current_task()
-        assert task is not None
-        tasks.append((asyncio.get_running_loop(), task))
-        return await work
-
-    def beside() -> None:
-        try:
-            with asyncio.Runner(loop_factory=new_loop) as runner:
-                ended.set_result(runner.run(main()))
-        except BaseException as error:  # noqa: BLE001  handed on to the caller's thread
-            ended.set_exception(error)
-
-    threading.Thread(target=beside, name="skitter-run", daemon=True).start()
+    thread = LoopThread("skitter-run", new_loop())
     try:
-        return ended.result()
-    except KeyboardInterrupt:
-        for loop, task in tasks:
-            # RuntimeError: it has ended.
-            with contextlib.suppress(RuntimeError):
-                loop.call_soon_threadsafe(task.cancel)
-        raise
+        return thread.wait_for(work)
+    finally:
+        thread.stop()
 
 
 def _is_in_loop() -> bool:
