@@ -42,6 +42,9 @@ class Pages(skitter.Spider):
         if self.fifth and seen.stat().st_size == 5:
             os.kill(os.getppid() if self.to == "parent" else os.getpid(), getattr(signal, self.fifth))
 
+def crawl(job):
+    return skitter.crawl(Pages, output=f"{job}.jsonl", job=job, **among())
+
 def among(**options):
     return {"arguments": {"base": BASE}, "settings": FAST} | options
 """
@@ -207,3 +210,64 @@ if __name__ == "__main__":
     )
     out, error = folder.run("-m", "shop.books")
     assert (out, error) == ("{'relative'}\n" * 2, "")
+
+
+def test_edited_code_is_told_and_another_class_is_refused(folder: Folder, tmp_path: Path) -> None:
+    program = """
+        stop = {{"fifth": "{}", "to": "self"}}
+        skitter.crawl(Pages, output="out.jsonl", arguments={{"base": BASE}} | stop, settings=FAST | {{"per_host": 1}})
+    """
+    folder.script(program.format("SIGINT"), code=-signal.SIGINT)
+    rows = (tmp_path / "out.jsonl").read_text()
+    _, error = folder.script(program.format("SIGINT").replace("Pages,", "Others,").replace("stop =", OTHERS), code=1)
+    assert "JobError: job pages is unfinished and has another spider" in error
+    assert "hint: fresh=True (--fresh) discards the unfinished run; job=NAME (--job NAME) keeps both" in error
+    assert (tmp_path / "out.jsonl").read_text() == rows, "items of two classes are not mixed"
+    _, error = folder.script(program.format("SIGINT") + "# edited")
+    assert "program.py:Pages was edited since this run was last worked on" in error
+    assert "fresh=True (--fresh) starts from the beginning" in error
+    assert len((tmp_path / "out.jsonl").read_text().splitlines()) == PAGES
+
+
+OTHERS = """class Others(Pages):
+            label = "another"
+        stop ="""
+
+
+# ---- beside other tools
+
+
+def test_errors_and_summaries_return_from_a_pool_of_processes(folder: Folder) -> None:
+    out, error = folder.script("""
+        from concurrent.futures import ProcessPoolExecutor
+        from multiprocessing import get_context
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+            for call, argument in ((skitter.get, "http://127.0.0.1:1/"), (skitter.get, "nowhere"), (crawl, "pooled")):
+                try:
+                    print(pool.submit(call, argument).result().items)
+                except skitter.SkitterError as error:
+                    print(type(error).__name__, getattr(error, "error_class", ""), bool(error.hint))
+    """)
+    assert out == f"FetchError connect False\nUsageError  True\n{PAGES}\n", error
+
+
+def test_a_test_of_pytest_sees_what_its_crawl_says(folder: Folder) -> None:
+    program = (
+        SPIDER.replace("sys.argv[1]", "sys.argv[-1]")
+        + """
+def test_whole(caplog):
+    items = skitter.stream(Pages, **among())
+    assert len(list(items)) == items.summary.items
+    items.raise_for_state()
+    assert caplog.text == ""
+
+def test_without_output(caplog):
+    assert skitter.crawl(Pages, **among()).raise_for_state().to_dict()["items"] > 0
+    assert "no output: items are counted but not kept; use output=FILE (-o FILE) or stream()" in caplog.text
+
+if __name__ == "__main__":
+    sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", __file__]))
+"""
+    )
+    folder.write("test_crawl.py", "import pytest\n" + program)
+    folder.run("test_crawl.py")

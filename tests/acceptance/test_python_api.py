@@ -334,6 +334,22 @@ def test_items_come_back_as_what_was_yielded_where_all_of_it_is_in_this_process(
     assert stored[2] == {"at": "2026-05-04T00:00:00Z", "n": 1}
 
 
+def test_a_stream_says_which_items_cannot_be_stored(base: str, caplog: pytest.LogCaptureFixture) -> None:
+    def parse(self: Any, response: skitter.Response) -> Any:
+        yield {"file": Path("a/b"), "at": Timestamp(2026, 5, 4)}
+        yield {"many": 2**70}
+
+    class Timestamp(datetime):
+        """As that of pandas."""
+
+    settings = ALLOWED | {"max_depth": 0}
+    items = skitter.stream(in_notebook("odd", parse), arguments={"base": base}, settings=settings, job="odd")
+    assert list(items) == [{"file": "a/b", "at": "2026-05-04T00:00:00"}]
+    assert items.summary is not None
+    assert (items.summary.items, items.summary.rejected) == (1, 1)
+    assert "rejected 1 items, which are in the rejects file: an item's field cannot be stored: many" in caplog.text
+
+
 def test_a_stream_tells_its_progress_and_what_it_is(base: str) -> None:
     items = skitter.stream(in_notebook("progress"), arguments={"base": base}, settings=ALLOWED)
     assert (repr(items), items.counts().seen) == ("<ItemStream of job 'progress': not begun, 0 pages>", 0)

@@ -21,6 +21,7 @@ from skitter.extract.rejected_items import decode_reject
 from skitter.frontier.contract import Outbox
 from skitter.model.item import Item, ItemKind
 from skitter.model.job import SinkProgress
+from skitter.observe.events import ITEMS_REJECTED, emit
 from skitter.sinks.contract import Rejected, Rejects
 
 CLIENT = "client:"
@@ -151,6 +152,7 @@ class StreamRunner:
             for item, reject in found
         ]
         await asyncio.to_thread(self._rejects.add, lines)
+        emit(ITEMS_REJECTED(target=CLIENT, items=len(lines), reason=lines[0].reason))
         self.rejected += len(lines)
 
     async def _rest(self, seconds: float) -> None:
