@@ -1,4 +1,4 @@
-"""Kills, pauses, planned failovers and cuts at random moments, on a cluster and under Sentinel, with ``wait_replicas=1``.
+"""Kills, pauses, planned failovers and cuts at random moments, on a cluster and under Sentinel, each with one replica.
 
 Every page but the first of each host is linked from one other page: a link that is lost is a page that is lost. Judged
 are the file, the log of the web server and the exit code.
