@@ -19,7 +19,7 @@ import typing
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType, ModuleType, UnionType
 from typing import Any, NamedTuple
 
 import msgspec
@@ -133,7 +133,7 @@ PAGES = (
         "functions",
         "Functions: crawl, stream, get",
         "Crawling from a script or a notebook ([guide](../../how-to/scripts-and-notebooks.md)).",
-        ("crawl", "acrawl", "stream", "ItemStream", "get", "aget"),
+        ("crawl", "acrawl", "Summary", "stream", "ItemStream", "get", "aget", "Session"),
     ),
     Page(
         "client",
@@ -243,14 +243,19 @@ def pages() -> dict[Path, str]:
     return {FOLDER / "index.md": HEAD + "".join(rows), **made}
 
 
+def _whole(annotation: str, function: FunctionType) -> str:
+    """A name that a module gives to a type that may be None, as what it stands for."""
+    alias = function.__globals__.get(annotation)
+    whole = str(alias) if isinstance(alias, UnionType) and str(alias).endswith(" | None") else annotation
+    return whole.replace("collections.abc.", "").replace("typing.", "")
+
+
 def _page(page: Page) -> str:
     introduction = f"\n{page.text}\n" if page.text else ""
     parts = [f"# {page.title}\n\n{_NOTE}\n{introduction}"]
     parts += [_entry(*_found(name)) for name in page.names]
     if page.file == "functions":
-        # Its module is the application's business; the annotation knows it.
-        summary = typing.get_type_hints(skitter.crawl)["return"]
-        parts += [_entry(f"{summary.__module__}.{summary.__name__}", summary), _settings()]
+        parts.append(_settings())
     if page.file == "exceptions":
         parts.append(_errors())
     return "".join(parts)
@@ -362,6 +367,7 @@ def fields(value: type) -> list[tuple[str, str, str, str]]:
         if hasattr(alias, "__metadata__"):
             annotation = alias.__origin__.__name__
         default = _double_quoted(ast.unparse(field.value)) if field.value is not None else ""
+        default = {"field(default_factory=list)": "[]", "field(default_factory=dict)": "{}"}.get(default, default)
         found.append((name, annotation, default, text))
     return found
 
@@ -439,7 +445,7 @@ def _struct_constructor(value: type[msgspec.Struct]) -> str:
 def _signature(name: str, function: FunctionType) -> str:
     signature = inspect.signature(function)
     parameters = [
-        each if each.annotation is each.empty else each.replace(annotation=_Source(each.annotation))
+        each if each.annotation is each.empty else each.replace(annotation=_Source(_whole(each.annotation, function)))
         for each in signature.parameters.values()
     ]
     parameters = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import dataclasses
 import inspect
 import re
 from collections.abc import Iterator
@@ -149,7 +150,9 @@ def test_every_json_field_is_documented(command: str) -> None:
     for output in json_reference.OUTPUTS[command]:
         if output.type:
             view = json_reference.resolved(output.type)
-            fields = {field.encode_name for field in msgspec.structs.fields(view)}
+            is_struct = issubclass(view, msgspec.Struct)
+            found = msgspec.structs.fields(view) if is_struct else dataclasses.fields(view)
+            fields = {getattr(field, "encode_name", field.name) for field in found}
             assert fields - {*output.without} <= documented
     assert _printed(command) <= documented
 

@@ -31,7 +31,7 @@ _MEMORY = "memory:"
 _JOB = "get"
 _NEED = "fetch.get"
 Headers = Mapping[str, str] | None
-Given = Mapping[str, Any] | None
+SettingValues = Mapping[str, Any] | None
 
 
 class Session:
@@ -42,7 +42,7 @@ class Session:
     page = session.get(members_url)
     """
 
-    def __init__(self, *, settings: Given = None) -> None:
+    def __init__(self, *, settings: SettingValues = None) -> None:
         self._settings = settings or {}
         self._cookies: list[CookieNews] = []
 
@@ -65,7 +65,7 @@ class Session:
 
 
 def get(
-    url: str | Request, *, headers: Headers = None, settings: Given = None, timeout: float | None = None
+    url: str | Request, *, headers: Headers = None, settings: SettingValues = None, timeout: float | None = None
 ) -> Response:
     """Fetch one page, as a crawl would: robots.txt, redirects, retries, limits and the network guard.
 
@@ -80,7 +80,7 @@ def get(
 
 
 async def aget(
-    url: str | Request, *, headers: Headers = None, settings: Given = None, timeout: float | None = None
+    url: str | Request, *, headers: Headers = None, settings: SettingValues = None, timeout: float | None = None
 ) -> Response:
     """Fetch one page like ``get``, without blocking the event loop."""
     return await Session(settings=settings).aget(url, headers=headers, timeout=timeout)

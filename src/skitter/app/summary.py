@@ -86,6 +86,8 @@ class Summary:
             problem = f"no page was fetched: {self.no_seed_because or 'there were no requests'}"
         elif self.state not in (State.FINISHED, State.STOPPED) or self.reason in _CUT_SHORT:
             problem = f"it is {self.state}{self.reason and f' by {self.reason}'} after {self.pages} pages"
+        elif self.lost_links:
+            problem = f"{self.lost_links} links between shards were lost"
         elif self.undelivered and not problem:
             problem = f"{self.undelivered} items are undelivered"
         if problem:

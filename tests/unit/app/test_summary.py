@@ -40,6 +40,7 @@ def test_a_crawl_without_items_that_did_what_was_asked_is_no_failure(changes: di
         ({"state": "stopped", "reason": "command"}, "it is stopped by command after 3 pages"),
         ({"state": "stopped", "reason": "close_after_errors"}, "it is stopped by close_after_errors"),
         ({"undelivered": 7}, "7 items are undelivered"),
+        ({"lost_links": 2}, "2 links between shards were lost"),
         ({"reason": "start() failed: KeyError"}, "start() failed: KeyError"),
     ],
 )
