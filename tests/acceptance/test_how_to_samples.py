@@ -205,5 +205,6 @@ def test_the_programs_of_the_page_on_python_crawl(skitter: Any, site: Any) -> No
         assert ended.returncode == 0, ended.stderr
         return ended.stdout
 
+    run("with_a_bar.py", site.url())
     assert run("as_they_come.py", site.url()) == f"{site.url()} one\n{site.url('/2')} two\n"
     assert run("in_a_loop.py", site.url(), site.url("/2")) == "2 titles\n[2, 1]\n"
