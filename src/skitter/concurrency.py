@@ -8,8 +8,6 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any, Protocol, TypeVar
 
-from skitter.errors import UsageError
-
 
 class Closable(Protocol):
     async def close(self) -> None: ...
@@ -91,10 +89,7 @@ class LoopThread:
         return self._loop.is_closed()
 
     def wait_for(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end; Ctrl-C cancels it. UsageError after ``stop``."""
-        if self.is_stopped:
-            work.close()
-            raise UsageError("the client is closed", hint="open another one")
+        """Run a coroutine to its end; Ctrl-C cancels it."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
 from skitter.app.client import BATCH, AsyncClient, SpiderLike, Urls
 from skitter.app.views.jobs import JobView
 from skitter.concurrency import LoopThread
+from skitter.errors import UsageError
 from skitter.model.job import Counts, FailedRequest, HostSeen, JobState, Trace
 from skitter.model.request import Request
 from skitter.model.worker import WorkerSeen
@@ -23,7 +24,12 @@ class Client:
     def __init__(self, frontier: str) -> None:
         self._client = AsyncClient(frontier)
         self._thread = LoopThread("skitter-client")
-        self._wait_for = self._thread.wait_for
+
+    def _wait_for(self, work: Coroutine[Any, Any, T]) -> T:
+        if self._thread.is_stopped:
+            work.close()
+            raise UsageError("the client is closed", hint="open another one")
+        return self._thread.wait_for(work)
 
     def __repr__(self) -> str:
         return repr(self._client).replace("AsyncClient", "Client")
