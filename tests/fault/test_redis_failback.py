@@ -21,7 +21,7 @@ from skitter.model.url import canonical
 from skitter.testing.redis_jobs import prefixes_of
 from skitter.testing.web import WebSpec
 
-HOSTS, PAGES_PER_HOST = 6, 15
+HOSTS, PAGES_PER_HOST = 6, 40
 WEB = WebSpec.plain(hosts=HOSTS, pages_per_host=PAGES_PER_HOST, links_per_page=0, latency_seconds=0.01)
 SHARDS = "?shards=6"
 SMALL_OUTBOX = ("--set", "max_outbox_items=20")
@@ -54,9 +54,9 @@ def test_a_planned_failover_and_the_way_back_lose_and_double_nothing(
     place = ("--frontier", cluster.url + shards, "--job", "maintained")
     with watched(WEB) as web:
         crawl = pages_crawl(skitter, web, *place, *SMALL_OUTBOX)
-        kills = [Kill(20, lambda: cluster.fail_over_to(replica)), Kill(40, lambda: cluster.fail_over_to(master))]
+        kills = [Kill(60, lambda: cluster.fail_over_to(replica)), Kill(110, lambda: cluster.fail_over_to(master))]
         if is_killed:
-            kills.append(Kill(60, crawl.kill))
+            kills.append(Kill(180, crawl.kill))
         under_kills(crawl, web.gate, kills)
         assert_each_page_once(skitter, web)
     assert skitter.json("status", *place)["undelivered"] == 0
@@ -83,7 +83,7 @@ def test_a_master_that_is_paused_replaced_and_promoted_again_loses_and_doubles_n
     place = ("--frontier", redis.url, "--job", "paused")
     with watched(WEB) as web:
         crawl = pages_crawl(skitter, web, *place, *SMALL_OUTBOX)
-        under_kills(crawl, web.gate, [Kill(20, pause), Kill(50, go_back)])
+        under_kills(crawl, web.gate, [Kill(60, pause), Kill(130, go_back)])
         assert_each_page_once(skitter, web)
     assert skitter.run("fsck", *place).returncode == 0
 

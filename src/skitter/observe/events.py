@@ -724,9 +724,9 @@ FRONTIER_BACK = _kind(
 )
 FRONTIER_REPLACED = _kind(
     "frontier.replaced",
-    Level.WARNING,
+    Level.INFO,
     "the frontier was restarted or replaced; changes that it may have lost are sent again",
-    "The store was restarted or failed over, so its newest commits may be missing.",
+    "The store was restarted or failed over, so its newest commits may be missing. Each worker notices it.",
     worker="worker that noticed it",
 )
 FRONTIER_NEARLY_FULL = _kind(

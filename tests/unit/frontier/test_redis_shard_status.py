@@ -10,7 +10,7 @@ from skitter.frontier.redis.shards.shard import Shard, ShardStatus
 
 FIELDS: list[Any] = [
     *(3, 1, b"running", 5, 2, 7, 2, 0, -1, 0, 9, 4, 1, 100, 0, b"4", 0, None, 0, 0, b"0.5", 0, b"secret"),
-    *(b"browser:-3 session:9007199254740992", 1),
+    *(b"browser:-3 session:9007199254740992", 1, b"7:0a1b2c3d4e.5f60718293", 12),
 ]
 
 
@@ -33,6 +33,7 @@ async def test_the_status_of_an_answer_is_noted_and_taken_off() -> None:
     assert await shard.ask("peek") == [b"some", b"answer"]
     assert (shard.status.version, shard.status.state, shard.status.due_seconds) == (3, "running", 0.5)
     assert (shard.status.intakes, shard.status.is_idle) == (1, False)
+    assert (shard.status.reigns, shard.status.foreign) == ("7:0a1b2c3d4e.5f60718293", 12)
     assert len(FIELDS) == len(ShardStatus.__struct_fields__)
 
 

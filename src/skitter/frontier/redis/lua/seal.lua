@@ -21,7 +21,7 @@ elseif step == 'seal' then
 else
   if not J.sealing or J.seal ~= number then return 0 end
   J.state, J.ended_at = 'finished', now
-  call('HSET', RUN .. 'tally', LOST_LINKS, ARGV[6])
+  if ARGV[6] ~= '0' then call('HSET', RUN .. 'tally', LOST_LINKS, ARGV[6]) end
   changed()
 end
 save_job()
