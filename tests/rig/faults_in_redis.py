@@ -257,6 +257,9 @@ ACROSS_SHARDS: dict[str, Fault] = {
         "call('HSET', RUN .. 'sinks', 'a.jsonl', pack({3, false, '', 0, 0, ''}))",
         mendable=False,
     ),
+    "links that another shard has lost": Fault(
+        "lost_links", job_lua("J.relied[#J.relied + 1] = {0, '', 1000000}"), mendable=False
+    ),
     "a host of another shard": Fault(
         "host_shard", f"{_QUEUE_OF_2} call('RPUSH', RUN .. 'q:0:{{7}}', element)", mendable=False
     ),

@@ -949,3 +949,23 @@ async def test_sessions_are_not_handed_out_in_shards(place: Place) -> None:
         spec = JobSpec(name="job", spider="", settings={**WITHOUT_DELAY, **settings}, login=login)
         with pytest.raises(UsageError, match="a job with shards cannot manage sessions"):
             await frontier.begin(spec)
+
+
+async def test_an_outbox_that_is_full_of_items_which_every_output_has_is_found(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So it was left by a version that took a server that came back for one that had lost its newest items."""
+    client = place.client()
+    await client.seeded(*(f"{host}/1" for host in hosts_apart()), sinks=["out"], max_outbox_items=2)
+    assert await client.frontier.open_sink("out", "me")
+    for lease in await client.lease():
+        assert await client.end(lease, items=[b"x"])
+    items = await client.items()
+    assert (await client.frontier.check_consistency()).findings == []
+
+    async def forget_nothing(*_: Any) -> None: ...
+
+    monkeypatch.setattr("skitter.frontier.redis.shards.outbox.ShardedOutbox._forget", forget_nothing)
+    assert await client.frontier.items_done("out", "me", SinkProgress(items[-1].position, b"m"))
+    (finding,) = (await client.frontier.check_consistency()).findings
+    assert (finding.code, finding.expected, finding.found) == ("outbox_leftover", "0", str(len(items)))

@@ -56,6 +56,8 @@ async def _differences(shard_set: ShardSet) -> Any:
     for shard, lost in (await shard_set.lost_links()).items():
         if lost:
             yield _finding("lost_links", shard.number, "links of pages that have ended", "all", f"{lost} missing")
+    for finding in _of_outbox(targets, records, outboxes):
+        yield finding
     for number, (record, sinks) in enumerate(zip(records, outboxes, strict=True)):
         for finding in (*_of_record(lead, number, record), *_of_targets(targets, number, record, sinks)):
             yield finding
@@ -89,6 +91,17 @@ def _of_targets(
         if sinks.get(target, 0) > positions[number]:
             what = f"items that it has forgotten for {target}"
             yield _finding("sink_position", number, what, f"{positions[number]} at most", sinks[target])
+
+
+def _of_outbox(
+    targets: dict[str, list[int] | None], records: list[dict[str, Any]], outboxes: list[dict[str, int]]
+) -> Iterator[Finding]:
+    """An outbox that is full of items which every output has: nothing would be leased any more."""
+    newest = [record["position"] for record in records]
+    lacking = max((sum(newest) - sum(positions) for positions in targets.values() if positions is not None), default=0)
+    kept = sum(max(0, last - min(sinks.values(), default=last)) for last, sinks in zip(newest, outboxes, strict=True))
+    if kept >= records[0]["settings"]["max_outbox_items"] > lacking:
+        yield _finding("outbox_leftover", 0, "items that some output lacks", lacking, kept)
 
 
 def _finding(code: str, number: int, what: str, expected: object, found: object) -> Finding:
