@@ -28,6 +28,7 @@ class Pages(skitter.Spider):
 
 slowly = {{"allow_private": True, "per_host": 1, "delay_seconds": 0.2}}
 fast = {{"allow_private": True}}
+for_ever = slowly | {{"delay_seconds": 600, "obey_robots": False}}
 handler = signal.getsignal(signal.SIGINT)
 urls = []
 """
@@ -130,9 +131,9 @@ def test_a_cell_that_is_stopped_stops_and_an_edited_class_is_noticed(notebook: N
         # What a spider prints goes to standard error.
         define = DEFINE.format(url=web.urls[0]).replace("print(", "display(")
         assert notebook.cell(define)[2] == ""
-        for call in ("await skitter.acrawl", "skitter.crawl"):
+        for call, options in (("skitter.crawl", "job='other'"), ("await skitter.acrawl", "output='pages.jsonl'")):
             out, _, raised = notebook.cell(
-                f"{call}(Pages, settings=slowly, output='pages.jsonl')\nprint('next line')", interrupt_when=begun
+                f"{call}(Pages, settings=for_ever, {options})\nprint('next line')", interrupt_when=begun
             )
             assert raised in ("CancelledError", "KeyboardInterrupt")
             assert "next line" not in out
