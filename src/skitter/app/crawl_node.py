@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +20,7 @@ from skitter.app.intakes import intakes_read
 from skitter.app.job_checks import check_same_version, is_begun, is_over, refuse_live_workers, settings_to_join
 from skitter.app.node_coordinator import check_coordinator, node_membership
 from skitter.app.node_metrics import node_metrics
+from skitter.app.own_files import refuse_own_files
 from skitter.app.proxy_check import check_proxy
 from skitter.app.proxy_registration import check_proxies, proxies_registered
 from skitter.app.report_polling import OnReport, reporting
@@ -246,6 +247,17 @@ class _CrawlRun:
         for target in self._config.outputs:
             # A target without a format is a mistake of typing.
             sink_of(target)
+        refuse_own_files(self._config.outputs, self._config.frontier, self._own_files())
+
+    def _own_files(self) -> Iterator[tuple[str, str]]:
+        """The files of this command besides the frontier's, as ``refuse_own_files`` takes them."""
+        config = self._config
+        yield from (("an intake of this job", one.path) for one in config.intakes.sources if one.scheme == "file")
+        spider = config.spec.spider.partition(":")[0]
+        if spider.endswith(".py"):
+            yield "the file of the spider", spider
+        if config.settings.logging.log_file != "-":
+            yield "the log file", config.settings.logging.log_file
 
     async def _prepare(self, frontier: Frontier) -> bool:
         """Look at what is there of the job; whether others are at it."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from skitter.app.audit import recorded
 from skitter.app.crawl_node import opened
+from skitter.app.own_files import refuse_own_files
 from skitter.delivery.deliver_outbox import deliver_outbox
 from skitter.delivery.export import export, file_items, outbox_items
 from skitter.delivery.item_preview import ItemPreview
@@ -33,6 +34,8 @@ def make_delivery_node(
 ) -> Node[Written]:
     """A node that only delivers: see ``deliver_outbox``. ``actor``: who asked for it, if that is to be recorded."""
 
+    refuse_own_files(outputs, frontier)
+
     async def deliver(stop: StopRequest) -> Written:
         async with opened(frontier, job, create=False) as store:
             await recover_dead_workers(store, lambda _: None)
@@ -57,6 +60,11 @@ def make_export_node(
 
     ``password`` is for the URL of a MongoDB that names a user and has no password.
     """
+
+    if isinstance(source, str):
+        refuse_own_files(outputs, files=[("the file that is read", source)])
+    else:
+        refuse_own_files(outputs, source[0])
 
     async def work(stop: StopRequest) -> Written:
         if isinstance(source, str):
