@@ -120,7 +120,7 @@ class RedisFrontier:
                 refuse_other_dedup(before, spec)
                 raise JobError(
                     f"job {spec.name} is unfinished and has another spider, other seeds or other arguments",
-                    hint="--fresh discards the unfinished run; --job NAME keeps both",
+                    hint="fresh=True (--fresh) discards the unfinished run; job=NAME (--job NAME) keeps both",
                 )
             if word != b"again":
                 if over:
