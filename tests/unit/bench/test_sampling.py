@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+from skitter.bench.sampling import uncertainty
+
 BURN = """
 import random, sys, threading, time
 import msgspec
@@ -45,11 +47,13 @@ def test_cpu_is_found_where_it_was_burnt() -> None:
     ended = subprocess.run([sys.executable, "-c", BURN], capture_output=True, check=True)
     found = json.loads(ended.stdout)
     parts = found["parts"]
-    assert parts["parse"] == pytest.approx(0.2, abs=0.08)
-    assert parts["join"] == pytest.approx(0.6, abs=0.08)
+    # By samples, which are few on a busy machine: five standard errors.
+    error = 5 * 0.9 * uncertainty(0.25, found["samples"])
+    assert parts["parse"] == pytest.approx(0.2, abs=error)
+    assert parts["join"] == pytest.approx(0.6, abs=error)
     # A thread by its own clock, but for its last tick.
     assert parts["sink"] == pytest.approx(0.1, abs=0.025)
-    assert parts["overhead"] == pytest.approx(0.1, abs=0.06)
+    assert parts["overhead"] == pytest.approx(0.1, abs=error)
     assert sum(parts.values()) == pytest.approx(found["cpu_seconds"])
     assert found["samples"] > 20
 
