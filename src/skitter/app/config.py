@@ -44,7 +44,7 @@ class CrawlConfig(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     """Seconds after which the crawl stops, with CrawlTimeoutError if it is incomplete."""
     attributes: dict[str, str] = {}
-    """Those of the class that a program passed in (``attributes_of``), which worker processes must find in its file."""
+    """Attributes of the class that a program passed in (``attributes_of``); workers must find them in its file."""
     verbosity: int = 0
     event_level: int = Level.INFO
     """Events that matter less are not even told to this process."""

@@ -133,7 +133,7 @@ class CrawlThread:
         self.ended: Future[Summary | None] = Future()
         """None: it was stopped before it had begun."""
         self.counts = Counts()
-        """Those of the last report, of which there are two a second."""
+        """The counts of the last report; there are two reports a second."""
         self._config = config
         self._spider = spider
         self._given = given

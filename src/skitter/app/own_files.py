@@ -12,7 +12,7 @@ from skitter.sinks.file_targets import archive_of, is_part_folder
 from skitter.sinks.targets import Target
 
 Named = tuple[str, str]
-"""What a file is, for the message, and its path."""
+"""A description of a file for the message, and the path of the file."""
 
 
 def refuse_own_files(outputs: Sequence[Target], frontier: str = "", files: Iterable[Named] = ()) -> None:

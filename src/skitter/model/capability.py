@@ -7,4 +7,4 @@ MEANINGS = {
     SETTINGS: "change settings or import cookies",
     PROXIES: "add, ban or remove proxies",
 }
-"""What each word allows. Every command that reads the file checks the words, also without the extra ``http``."""
+"""Each word, and the work that it allows. Every command that reads the file checks the words, without ``http`` too."""

@@ -1,4 +1,4 @@
-"""What is told of an outage: its beginning once and its end once, however many clients and processes report it."""
+"""An outage is told once when it begins and once when it ends, however many clients and processes report it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class OutageReports:
 
     def __init__(self) -> None:
         self._reasons: set[str] = set()
-        """Those that were told in this outage; empty: the store is available."""
+        """Reasons that were told in this outage; empty: the store is available."""
         self._told_at = self._ended_at = -CALM_SECONDS
 
     def tells_begin(self, reason: str, now: float) -> bool:

@@ -53,7 +53,7 @@ async def handshake(connection: AbstractConnection, *, cluster: bool) -> ServerI
         return identity
     if mode == "standalone":
         raise CheckFailedError("NOCLUSTER")
-    # Those that were named may all be gone one day, and the cluster still there.
+    # All nodes that the address names may be gone one day, while the cluster is still there.
     with suppress(exceptions.NoPermissionError):
         await connection.send_command("CLUSTER", "NODES")
         identity = _with_nodes(identity, (await connection.read_response()).decode())

@@ -18,7 +18,7 @@ from skitter.redis_driver.server_checks import ServerIdentity
 FAILED_SECONDS = 10.0
 """A host that failed is tried last for so long."""
 UNREACHABLE = (exceptions.RedisError, OSError)
-"""What asking a host may raise: TimeoutError is an OSError."""
+"""Errors of asking a host. TimeoutError is an OSError."""
 
 
 class Route:
@@ -56,7 +56,7 @@ class Route:
     def learn(self, host: HostPort, server: ServerIdentity) -> None:
         """Report what a host said when it was connected to."""
         if server.nodes:
-            # Those that were named stay: a cluster whose nodes have all been replaced is found again by them only.
+            # Named hosts stay in the list: only they lead to a cluster whose nodes have all been replaced.
             self._hosts = tuple(dict.fromkeys((*self._address.hosts, *server.nodes)))
             self._node_ids[host] = server.node_id
 

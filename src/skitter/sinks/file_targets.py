@@ -47,7 +47,7 @@ _ARCHIVES: dict[str, Callable[[], Compression]] = {".warc": Plain, ".warc.gz": G
 _OPTIONS = ("format", "part_bytes", "part_seconds")
 DEFAULT_PATTERN = "{job}-{part}"
 PLACEHOLDERS = ("{job}", "{worker}", "{date}")
-"""Those that only the name of a part may have."""
+"""Placeholders that only the name of a part may have."""
 
 
 def file_sink(target: str, *, overwrite: bool, job: str = "", options: Mapping[str, str] | None = None) -> Sink:

@@ -1,4 +1,4 @@
-"""What a spider class consists of, to notice that it was edited or that a worker process has loaded another one."""
+"""Hashes of a spider class, which tell that it was edited or that a worker process has loaded another class."""
 
 from __future__ import annotations
 
